@@ -1,0 +1,40 @@
+// Prices for placement, in integer picoseconds, so that every rank finds the same plan. An op costs the
+// larger of its arithmetic and its memory traffic, three times over when a backward follows (3.5 for
+// attention, whose backward recomputes the scores). A conversion costs its collectives, forward and
+// backward (design.md section 2). Bytes sent: paper.md, "Bytes sent per rank per layer".
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "autosp/cost/machine.h"
+#include "autosp/ir/graph.h"
+#include "autosp/sharding/rule.h"
+
+namespace autosp::cost {
+
+// What the price of a conversion depends on, besides the forms.
+struct ConversionTerms {
+  std::int64_t bytes = 0;         // of the whole value
+  std::int64_t dim_size = 0;      // of the dim that is cut on either side, for regrouped key heads
+  bool requires_grad = false;
+  bool parameter = false;         // whose gradient gradients="partial" leaves unreduced
+};
+
+// True for ops that only change how memory is read.
+bool isView(const ir::Op& op);
+
+// Floating-point operations of the op on whole operands; 0 for what only moves memory.
+std::int64_t flops(const ir::Graph& graph, const ir::Op& op);
+
+// Time of the op under a strategy, forward and, where a result requires grad, backward.
+std::int64_t opTime(const Machine& machine, const ir::Graph& graph, const ir::Op& op,
+                    const sharding::Strategy& strategy);
+
+// Time of one conversion, forward and backward; nothing when there is no such conversion.
+std::optional<std::int64_t> conversionTime(const Machine& machine, int ranks,
+                                           const ConversionTerms& terms, const ir::Form& from,
+                                           const ir::Form& to, bool gradients_partial);
+
+}  // namespace autosp::cost

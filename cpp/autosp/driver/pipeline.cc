@@ -1,0 +1,24 @@
+#include "autosp/driver/pipeline.h"
+
+namespace autosp::driver {
+
+Result<std::vector<std::string>> pipelinePasses(std::string_view pipeline) {
+  if (pipeline == "forward") {
+    return std::vector<std::string>{
+        "remove-dead-ops", "canonicalize",      "analyze-masks",      "fold-repeat-kv",   "remove-dead-ops",
+        "lower-random",    "choose-placement", "insert-conversions", "merge-collectives",
+    };
+  }
+  return Status::error("unknown pipeline '" + std::string(pipeline) +
+                       "'; the pipelines are: forward");
+}
+
+Result<RunRecord> runForward(ir::Graph& graph, const passes::Options& options,
+                             passes::Report& report, const RunConfig& config) {
+  AUTOSP_ASSIGN_OR_RETURN(const std::vector<std::string> names, pipelinePasses("forward"));
+  AUTOSP_ASSIGN_OR_RETURN(const std::vector<passes::Pass> sequence, passes::findPasses(names));
+  passes::PassContext context{options, report};
+  return runPasses(graph, sequence, context, config);
+}
+
+}  // namespace autosp::driver

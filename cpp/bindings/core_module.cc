@@ -1,0 +1,355 @@
+// The Python module autosp._core: the graph, its text, the forward pipeline, the program of one rank. No
+// logic. Errors that are the graph's or the options' fault raise autosp.errors.CompileError; a broken
+// invariant raises autosp.errors.InternalError.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "autosp/driver/pipeline.h"
+#include "autosp/ir/graph.h"
+#include "autosp/ir/parser.h"
+#include "autosp/ir/printer.h"
+#include "autosp/ir/verifier.h"
+#include "autosp/passes/localize.h"
+#include "autosp/passes/options.h"
+#include "autosp/passes/report.h"
+#include "autosp/sharding/rule_table.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+using autosp::Diagnostic;
+using autosp::Result;
+using autosp::Status;
+using autosp::ir::Attr;
+using autosp::ir::AttrList;
+using autosp::ir::Graph;
+using autosp::ir::Op;
+using autosp::ir::OpId;
+using autosp::ir::Opaque;
+using autosp::ir::ValueId;
+
+// A value as it stands in the arguments of an op, on the Python side.
+struct ValueRef {
+  std::int32_t index;
+};
+
+[[noreturn]] void raise(const Diagnostic& diagnostic) {
+  auto text = [](const std::string& s) -> nb::object {
+    return s.empty() ? nb::none() : nb::object(nb::str(s.c_str(), s.size()));
+  };
+  nb::object type = nb::module_::import_("autosp.errors").attr("CompileError");
+  nb::object error = type(diagnostic.message, "op"_a = text(diagnostic.op),
+                          "location"_a = text(diagnostic.location),
+                          "remedy"_a = text(diagnostic.remedy));
+  PyErr_SetObject(type.ptr(), error.ptr());
+  throw nb::python_error();
+}
+
+void check(const Status& status) {
+  if (!status.isOk()) {
+    raise(status.diagnostic());
+  }
+}
+
+template <typename T>
+T take(Result<T> result) {
+  if (!result.isOk()) {
+    raise(result.diagnostic());
+  }
+  return std::move(result).value();
+}
+
+Attr toAttr(nb::handle object) {
+  if (object.is_none()) {
+    return {};
+  }
+  if (nb::isinstance<nb::bool_>(object)) {
+    return Attr(nb::cast<bool>(object));
+  }
+  if (nb::isinstance<nb::int_>(object)) {
+    return Attr(nb::cast<std::int64_t>(object));
+  }
+  if (nb::isinstance<nb::float_>(object)) {
+    return Attr(nb::cast<double>(object));
+  }
+  if (nb::isinstance<nb::str>(object)) {
+    return Attr(nb::cast<std::string>(object));
+  }
+  if (nb::isinstance<ValueRef>(object)) {
+    return Attr(ValueId(static_cast<std::size_t>(nb::cast<ValueRef>(object).index)));
+  }
+  if (nb::isinstance<Opaque>(object)) {
+    return Attr(nb::cast<Opaque>(object));
+  }
+  AttrList list;
+  for (nb::handle item : object) {
+    list.push_back(toAttr(item));
+  }
+  return Attr(std::move(list));
+}
+
+nb::object fromAttr(const Attr& attr) {
+  struct Visitor {
+    nb::object operator()(std::monostate) const { return nb::none(); }
+    nb::object operator()(bool v) const { return nb::cast(v); }
+    nb::object operator()(std::int64_t v) const { return nb::cast(v); }
+    nb::object operator()(double v) const { return nb::cast(v); }
+    nb::object operator()(const std::string& v) const { return nb::cast(v); }
+    nb::object operator()(ValueId v) const { return nb::cast(ValueRef{v.index}); }
+    nb::object operator()(const Opaque& v) const { return nb::cast(v); }
+    nb::object operator()(const AttrList& v) const {
+      nb::list out;
+      for (const Attr& item : v) {
+        out.append(fromAttr(item));
+      }
+      return out;
+    }
+  };
+  return std::visit(Visitor(), attr.storage());
+}
+
+autosp::ir::InputKind inputKind(const std::string& name) {
+  using autosp::ir::InputKind;
+  for (InputKind kind : {InputKind::kUser, InputKind::kParameter, InputKind::kBuffer,
+                         InputKind::kConstant, InputKind::kSeed}) {
+    if (autosp::ir::inputKindName(kind) == name) {
+      return kind;
+    }
+  }
+  throw nb::value_error(("no input kind '" + name + "'").c_str());
+}
+
+using TypeTuple = std::tuple<std::string, std::vector<std::int64_t>, bool>;  // dtype, shape, grad
+
+autosp::ir::TensorType tensorType(const std::string& dtype, const std::vector<std::int64_t>& shape) {
+  autosp::ir::TensorType type;
+  type.dtype = autosp::ir::dtypeFromName(dtype);
+  type.shape.assign(shape.begin(), shape.end());
+  return type;
+}
+
+// One op as a tuple: name, arguments by name, result ids, origin, location.
+nb::tuple opTuple(const Graph& graph, OpId id) {
+  const Op& op = graph.op(id);
+  nb::list args;
+  for (const auto& [key, value] : op.args) {
+    args.append(nb::make_tuple(key, fromAttr(value)));
+  }
+  nb::list results;
+  for (ValueId v : op.results) {
+    results.append(v.index);
+  }
+  return nb::make_tuple(op.name, args, results, op.origin, op.location);
+}
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+NB_MODULE(_core, m) {
+  nb::set_leak_warnings(false);
+  m.attr("__version__") = AUTOSP_VERSION;
+  nb::register_exception_translator([](const std::exception_ptr& p, void*) {
+    try {
+      std::rethrow_exception(p);
+    } catch (const autosp::InternalError& e) {
+      nb::object type = nb::module_::import_("autosp.errors").attr("InternalError");
+      PyErr_SetObject(type.ptr(), type(e.what()).ptr());
+    }
+  });
+
+  nb::class_<ValueRef>(m, "Value", "A value in the arguments of an op, by its id.")
+      .def(nb::init<std::int32_t>(), "index"_a)
+      .def_ro("index", &ValueRef::index);
+  nb::class_<Opaque>(m, "Opaque", "An argument the core hands back untouched.")
+      .def(nb::init<std::string>(), "text"_a)
+      .def_ro("text", &Opaque::text);
+
+  nb::class_<autosp::passes::Report>(m, "Report", "What the compiler did: remarks, conversions, facts.")
+      .def(nb::init<>())
+      .def("text", &autosp::passes::Report::text)
+      .def_prop_ro("diagnostics",
+                   [](const autosp::passes::Report& r) {
+                     nb::list out;
+                     for (const Diagnostic& d : r.diagnostics()) {
+                       out.append(nb::make_tuple(autosp::passes::severityText(d), d.op, d.location));
+                     }
+                     return out;
+                   })
+      .def_prop_ro("conversions",
+                   [](const autosp::passes::Report& r) {
+                     nb::list out;
+                     for (const autosp::passes::Conversion& c : r.conversions()) {
+                       nb::dict d;
+                       d["value"] = c.value;
+                       d["reader"] = c.reader;
+                       d["location"] = c.location;
+                       d["from"] = c.from.text();
+                       d["to"] = c.to.text();
+                       d["forward"] = c.forward;
+                       d["backward"] = c.backward;
+                       d["bytes"] = c.bytes;
+                       out.append(d);
+                     }
+                     return out;
+                   })
+      .def_prop_ro("summary", [](const autosp::passes::Report& r) {
+        nb::dict d;
+        d["values_cut"] = r.summary.values_cut;
+        d["values_whole"] = r.summary.values_whole;
+        d["sequence_bytes"] = r.summary.sequence_bytes;
+        d["whole_bytes"] = r.summary.whole_bytes;
+        d["ops_made_whole"] = r.summary.ops_made_whole;
+        d["bytes_made_whole"] = r.summary.bytes_made_whole;
+        d["plan_time"] = r.summary.plan_time;
+        return d;
+      });
+
+  nb::class_<Graph>(m, "Graph", "The program, global or of one rank.")
+      .def("__init__", [](Graph* self, std::string name, int ranks) {
+        new (self) Graph();
+        self->name = std::move(name);
+        self->ranks = ranks;
+      }, "name"_a, "ranks"_a)
+      .def_static("parse", [](const std::string& text) { return take(autosp::ir::parse(text)); })
+      .def("text", [](const Graph& g) { return autosp::ir::print(g); })
+      .def_ro("ranks", &Graph::ranks)
+      .def("add_input",
+           [](Graph& g, std::string name, const std::string& kind, const std::string& dtype,
+              const std::vector<std::int64_t>& shape, bool grad) {
+             return g.addInput(std::move(name), inputKind(kind), tensorType(dtype, shape), grad).index;
+           },
+           "name"_a, "kind"_a, "dtype"_a, "shape"_a, "requires_grad"_a)
+      .def("add_op",
+           [](Graph& g, std::string name, const std::vector<std::pair<std::string, nb::object>>& args,
+              const std::vector<std::optional<TypeTuple>>& results,
+              const std::vector<std::string>& traits, std::int64_t origin, std::string location) {
+             Op op;
+             op.name = std::move(name);
+             for (const auto& [key, value] : args) {
+               op.args.emplace_back(key, toAttr(value));
+             }
+             for (const std::string& trait : traits) {
+               op.traits.pointwise |= trait == "pointwise";
+               op.traits.random |= trait == "random";
+               op.traits.mutates |= trait == "mutates";
+               op.traits.effect |= trait == "effect";
+             }
+             op.origin = origin;
+             op.location = std::move(location);
+             std::vector<Graph::ResultType> types;
+             for (const auto& result : results) {
+               Graph::ResultType type;
+               type.is_tensor = result.has_value();
+               if (result) {
+                 type.type = tensorType(std::get<0>(*result), std::get<1>(*result));
+                 type.requires_grad = std::get<2>(*result);
+               }
+               types.push_back(std::move(type));
+             }
+             const OpId id = g.addOp(std::move(op), types);
+             std::vector<std::int32_t> out;
+             for (ValueId v : g.op(id).results) {
+               out.push_back(v.index);
+             }
+             return out;
+           },
+           "name"_a, "args"_a, "results"_a, "traits"_a, "origin"_a, "location"_a)
+      .def("add_output",
+           [](Graph& g, std::optional<std::int32_t> value, std::string name, bool may_stay_cut) {
+             g.addOutput(value ? std::optional(ValueId(static_cast<std::size_t>(*value)))
+                               : std::nullopt,
+                         std::move(name), may_stay_cut);
+           },
+           "value"_a.none(), "name"_a, "may_stay_cut"_a)
+      .def("verify", [](const Graph& g) { check(autosp::ir::verify(g)); })
+      .def("run_forward",
+           [](Graph& g, const std::vector<std::pair<std::string, std::string>>& options,
+              const std::vector<std::pair<std::string, std::string>>& rules,
+              const std::string& dump_dir) {
+             autosp::passes::Options parsed;
+             for (const auto& [name, value] : options) {
+               check(autosp::passes::setOption(parsed, name, value));
+             }
+             parsed.rules = rules;
+             autosp::passes::Report report;
+             autosp::driver::RunConfig config;
+             config.dump_dir = dump_dir;
+             config.now = now;
+             const auto record = take(autosp::driver::runForward(g, parsed, report, config));
+             return nb::make_tuple(nb::cast(std::move(report)),
+                                   autosp::driver::timingTable(record));
+           },
+           "options"_a, "rules"_a, "dump_dir"_a)
+      .def("localize",
+           [](const Graph& g, int rank) { return take(autosp::passes::localize(g, rank)); },
+           "rank"_a)
+      .def_prop_ro("inputs",
+                   [](const Graph& g) {
+                     nb::list out;
+                     for (const autosp::ir::Input& input : g.inputs()) {
+                       out.append(nb::make_tuple(
+                           input.value.index, std::string(autosp::ir::inputKindName(input.kind)),
+                           input.name));
+                     }
+                     return out;
+                   })
+      .def_prop_ro("outputs",
+                   [](const Graph& g) {
+                     nb::list out;
+                     for (const autosp::ir::Output& output : g.outputs()) {
+                       out.append(output.value ? nb::cast(output.value->index) : nb::none());
+                     }
+                     return out;
+                   })
+      .def("ops",
+           [](const Graph& g) {
+             nb::list out;
+             for (OpId id : g.order()) {
+               out.append(opTuple(g, id));
+             }
+             return out;
+           })
+      .def("shape", [](const Graph& g, std::int32_t value) {
+        return g.type(ValueId(static_cast<std::size_t>(value))).sizes();
+      })
+      .def("form",
+           [](const Graph& g, std::int32_t value) -> nb::object {
+             // None, or (kind, dim): "R", "Q", "P", "S"; dim is -1 but for a cut.
+             const auto& form = g.value(ValueId(static_cast<std::size_t>(value))).form;
+             if (!form) {
+               return nb::none();
+             }
+             const char* kind = form->isCut() ? "S"
+                                : form->kind == autosp::ir::FormKind::kPartial ? "P"
+                                : form->kind == autosp::ir::FormKind::kWhole   ? "R"
+                                                                               : "Q";
+             return nb::make_tuple(kind, form->isCut() ? form->cut.dim : -1);
+           });
+
+  m.def("check_rule", [](const std::string& op, const std::string& spelling) {
+    autosp::sharding::RuleTable table;
+    check(table.add(op, spelling));
+  }, "op"_a, "spelling"_a, "Raises CompileError when the spelling is not a rule.");
+  m.def("rule_rows", [] {
+    std::vector<std::pair<std::string, std::string>> out;
+    for (const auto& row : autosp::sharding::RuleTable().rows()) {
+      out.emplace_back(std::string(row.op), std::string(row.spelling));
+    }
+    return out;
+  }, "Built-in rules: op and spelling.");
+}

@@ -1,0 +1,79 @@
+"""Capture: the graph Dynamo hands to a backend becomes a pre-dispatch ATen graph at global shapes.
+
+Composite ops stay whole (linear, scaled_dot_product_attention, cross_entropy_loss, layer_norm, dropout), autocast and grad-mode regions
+stay as marker nodes, and every node keeps the stack trace of the model's own line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import fx
+
+from . import torch_compat
+from .errors import CompileError
+
+
+@dataclass(frozen=True)
+class CapturedInput:
+    """One placeholder: what it is to the user. kind: "user", "parameter" or "buffer"."""
+
+    name: str
+    kind: str
+    requires_grad: bool
+
+
+@dataclass(frozen=True)
+class Captured:
+    """graph: ATen ops with global shapes in meta["val"]; inputs: one entry a placeholder, in order."""
+
+    graph: fx.GraphModule
+    inputs: tuple[CapturedInput, ...]
+
+
+def capture(gm: fx.GraphModule, example_inputs: Sequence, positional_names: Sequence[str] = ()) -> Captured:
+    """Trace Dynamo's graph. `positional_names`: the names of forward's positional parameters, to name `args[0]`."""
+    symbolic = [x for x in example_inputs if not isinstance(x, torch.Tensor)]
+    if symbolic:
+        raise CompileError(
+            "the graph has symbolic sizes as inputs", remedy="Compile with dynamic=False: autosp compiles once for each length"
+        )
+    sources = torch_compat.placeholder_sources(gm)
+    inputs = tuple(
+        CapturedInput(*_name_and_kind(source, x, node.name, positional_names), x.requires_grad)
+        for source, x, node in zip(sources, example_inputs, gm.graph.find_nodes(op="placeholder"), strict=True)
+    )
+    graph = torch_compat.trace_pre_dispatch(gm, example_inputs)
+    graph.graph.eliminate_dead_code()
+    return Captured(graph, inputs)
+
+
+def _name_and_kind(source: str | None, x: torch.Tensor, placeholder: str, positional_names: Sequence[str]) -> tuple[str, str]:
+    parts = re.findall(r"\['([^']*)'\]|\[(\d+)\]|\.([A-Za-z_]\w*)", source or "")
+    steps = [next(p for p in part if p) for part in parts]
+    if isinstance(x, torch.nn.Parameter) or "_parameters" in steps:
+        return _module_path(steps) or placeholder, "parameter"
+    if "_buffers" in steps:
+        return _module_path(steps) or placeholder, "buffer"
+    if "args" in steps and steps[-1].isdigit():
+        index = int(steps[-1])
+        name = positional_names[index] if index < len(positional_names) else f"args[{index}]"
+        return name, "user"
+    return (steps[-1] if steps else placeholder), "user"
+
+
+def _module_path(steps: Sequence[str]) -> str:
+    return ".".join(s for s in steps[1:] if s not in ("_modules", "_parameters", "_buffers"))
+
+
+def location_of(node: fx.Node) -> str:
+    """ "modeling_llama.py:88": the innermost line of the model's code, outside torch and autosp."""
+    trace = node.meta.get("stack_trace") or ""
+    lines = re.findall(r'File "([^"]+)", line (\d+)', trace)
+    for path, line in reversed(lines):
+        if "/torch/" not in path and "/autosp/" not in path:
+            return f"{path.rsplit('/', 1)[-1]}:{line}"
+    return ""

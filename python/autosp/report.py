@@ -1,0 +1,81 @@
+"""What one compile did, as numbers and as text: `autosp.explain(model)`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from . import _core
+
+
+@dataclass(frozen=True)
+class Report:
+    """core: the core's report; timing: a table of its passes; ranks: the sp degree."""
+
+    core: _core.Report
+    timing: str
+    ranks: int
+
+    @property
+    def values_cut(self) -> int:
+        """Float activations that carry the sequence and are computed cut."""
+        return self.core.summary["values_cut"]
+
+    @property
+    def values_whole(self) -> int:
+        """Float activations that carry the sequence and are computed whole on every rank."""
+        return self.core.summary["values_whole"]
+
+    @property
+    def ops_made_whole(self) -> int:
+        """Ops that read the sequence and have no sharding rule."""
+        return self.core.summary["ops_made_whole"]
+
+    @property
+    def collectives(self) -> list[tuple[str, int]]:
+        """(name, bytes a rank sends, forward and backward together) of each conversion that communicates."""
+        out = []
+        for c in self.core.conversions:
+            names = [n for n in (c["forward"], c["backward"]) if n not in ("none", "slice", "pad")]
+            if names:
+                out.append((" / ".join(dict.fromkeys(names)), c["bytes"]))
+        return out
+
+    def made_whole_warning(self) -> str:
+        """One sentence on what was made whole for want of a rule."""
+        s = self.core.summary
+        worst = next((text for text, op, _ in self.core.diagnostics if "no sharding rule" in text), "")
+        return f"autosp: {s['ops_made_whole']} ops have no sharding rule and run on whole operands ({s['bytes_made_whole']} bytes). {worst}"
+
+    def text(self) -> str:
+        """The whole report."""
+        s = self.core.summary
+        head = (
+            f"sequence parallel over {self.ranks} ranks: {s['values_cut']} activations cut, {s['values_whole']} whole "
+            f"({s['whole_bytes']} of {s['sequence_bytes']} bytes)"
+        )
+        return head + "\n" + self.core.text()
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+@dataclass(frozen=True)
+class Reports:
+    """One report a compiled graph, in the order of compilation; str() is their text."""
+
+    graphs: tuple[Report, ...]
+
+    @property
+    def values_cut(self) -> int:
+        return self.graphs[0].values_cut
+
+    @property
+    def values_whole(self) -> int:
+        return self.graphs[0].values_whole
+
+    @property
+    def collectives(self) -> list[tuple[str, int]]:
+        return self.graphs[0].collectives
+
+    def __str__(self) -> str:
+        return "\n\n".join(f"graph {i}: {report}" for i, report in enumerate(self.graphs))
