@@ -150,24 +150,25 @@ class CommandReader {
                                           {"-h", &command_.help}};
     std::vector<std::string> known = {"--to",     "--dump",     "--ranks",
                                       "--assume", "--pipeline", "--option"};
-    if (inline_value_) {
-      return Status::error(flag + " takes no value");
-    }
     for (const Switch& s : switches) {
       if (s.name == flag) {
         *s.target = true;
-        return Status::ok();
+        return noValue(flag);
       }
       known.push_back(s.name);
     }
     for (const passes::Pass& pass : passes::registry()) {
       if ("--" + pass.name == flag) {
         command_.passes.push_back(pass.name);
-        return Status::ok();
+        return noValue(flag);
       }
       known.push_back("--" + pass.name);
     }
     return Status::error("unknown flag or pass '" + flag + "'" + didYouMean(flag, known));
+  }
+
+  Status noValue(const std::string& flag) const {
+    return inline_value_ ? Status::error(flag + " takes no value") : Status::ok();
   }
 
   std::vector<std::string> args_;

@@ -67,14 +67,7 @@ class Compiler:
         return self._entry(run, imported, exported.takes_seed)
 
     def _plan(self, imported: Imported) -> Report:
-        core_options = [
-            ("objective", self.options.objective),
-            ("gradients", self.options.gradients),
-            ("on_unsupported", self.options.on_unsupported),
-        ]
-        if self.options.sequence_dims != "auto":
-            core_options.append(("sequence_dims", ",".join(f"{k}:{v}" for k, v in self.options.sequence_dims.items())))
-        core_report, timing = imported.graph.run_forward(core_options, sorted(self.rules.items()), self._dump_dir() or "")
+        core_report, timing = imported.graph.run_forward(core_options(self.options), sorted(self.rules.items()), self._dump_dir() or "")
         report = Report(core_report, timing, self.rank.count)
         log.info("compiled for %d ranks\n%s", self.rank.count, timing)
         if report.ops_made_whole:
@@ -142,6 +135,14 @@ class Compiler:
                 val = leaves[position].meta["val"]
                 out.append((position, dim, val.shape, val.stride()))
         return out
+
+
+def core_options(options: Options) -> list[tuple[str, str]]:
+    """The options that the core reads, as it takes them."""
+    out = [("objective", options.objective), ("gradients", options.gradients), ("on_unsupported", options.on_unsupported)]
+    if options.sequence_dims != "auto":
+        out.append(("sequence_dims", ",".join(f"{k}:{v}" for k, v in options.sequence_dims.items())))
+    return out
 
 
 def _device(tensors: Sequence) -> torch.device:

@@ -217,3 +217,17 @@ def compile_failure(error: Exception):
             remedy="Remove what breaks the graph there, or pass fullgraph=False (values that cross a break are made whole)",
         )
     return None
+
+
+def trace_joint(module, inputs: list, partition, inference_compiler):
+    """AOTAutograd of an exported program outside a Dynamo compile: calls `partition` (or `inference_compiler` where nothing requires a
+    gradient) with the traced graph."""
+    from torch._dynamo.backends.debugging import boxed_nop
+    from torch._functorch.aot_autograd import aot_module_simplified
+
+    fake_mode = fake_tensor_mode()
+    context = torch._guards.TracingContext(fake_mode)
+    with torch._guards.tracing(context):
+        return aot_module_simplified(
+            module, inputs, fw_compiler=boxed_nop, bw_compiler=boxed_nop, partition_fn=partition, inference_compiler=inference_compiler
+        )

@@ -92,4 +92,6 @@ def test_golden(path: Path) -> None:
         path.write_text((SEPARATOR + "\n").join(written(case, outcome) for case, outcome in zip(cases, outcomes, strict=True)))
         return
     for number, (case, outcome) in enumerate(zip(cases, outcomes, strict=True), 1):
-        assert outcome == case.expected, f"case {number} of {path.relative_to(ROOT)}, autosp-opt - {case.flags}"
+        where = f"case {number} of {path.relative_to(ROOT)}, autosp-opt - {case.flags}"
+        assert written(case, outcome) == written(case, case.expected), where
+        assert outcome.status == case.expected.status, where

@@ -97,38 +97,40 @@ std::int64_t opTime(const Machine& machine, const ir::Graph& graph, const ir::Op
   return picoseconds(std::max(arithmetic, moved / machine.memory) * backward);
 }
 
-std::optional<std::int64_t> conversionTime(const Machine& machine, int ranks,
-                                           const ConversionTerms& terms, const Form& from,
-                                           const Form& to, bool gradients_partial) {
-  if (from == to) {
-    return 0;
-  }
-  const double bytes = static_cast<double>(terms.bytes);
-  const double others = static_cast<double>(ranks - 1) / ranks;
-  const double gather = bytes * others / machine.link + machine.latency;
-  const double reduce = 2 * bytes * others / machine.link + machine.latency;
-  const bool grad = terms.requires_grad;
+std::string_view collectiveName(Collective collective) {
+  constexpr std::array<std::string_view, 5> kNames = {"none", "all-gather", "reduce-scatter",
+                                                      "all-reduce", "all-to-all"};
+  return kNames[static_cast<std::size_t>(collective)];
+}
+
+std::optional<Traffic> conversionTraffic(int ranks, const ConversionTerms& terms, const Form& from,
+                                         const Form& to, bool gradients_partial) {
   const bool regroups = to.isCut() && to.cut.group > 1;
   if (from.isCut() && from.cut.group > 1) {
     return std::nullopt;  // key heads as attention reads them are read by nothing else
   }
-  // How many times over the ranks together hold the value after a cut to it.
-  double copies = 1;
-  if (regroups) {
-    std::int64_t held = 0;
-    for (const ir::Range& range : to.cut.ranges(terms.dim_size, ranks)) {
-      held += range.size();
+  Traffic out;
+  const std::int64_t others = terms.bytes * (ranks - 1) / ranks;  // what a gather brings a rank
+  auto forward = [&](Collective collective, std::int64_t bytes) {
+    out.forward = collective;
+    out.forward_bytes = bytes;
+  };
+  auto backward = [&](Collective collective, std::int64_t bytes) {
+    if (terms.requires_grad) {
+      out.backward = collective;
+      out.backward_bytes = bytes;
     }
-    copies = static_cast<double>(held) / static_cast<double>(to.cut.units(terms.dim_size));
-  }
-  const double exchange = copies * bytes * others / ranks / machine.link + machine.latency;
-  double seconds = 0;
+  };
   switch (from.kind) {
     case FormKind::kWhole:
       if (to.kind == FormKind::kWholePartialGrad) {
-        seconds = !grad || (gradients_partial && terms.parameter) ? 0 : reduce;
+        if (!(gradients_partial && terms.parameter)) {
+          backward(Collective::kAllReduce, 2 * others);
+        }
+      } else if (regroups) {
+        backward(Collective::kAllReduce, 2 * others);
       } else if (to.isCut()) {
-        seconds = !grad ? 0 : regroups ? reduce : gather;
+        backward(Collective::kAllGather, others);
       } else {
         return std::nullopt;
       }
@@ -139,28 +141,63 @@ std::optional<std::int64_t> conversionTime(const Machine& machine, int ranks,
       }
       break;  // to R or a cut: free both ways
     case FormKind::kPartial:
+      if (regroups) {
+        return std::nullopt;
+      }
       if (to.isCut()) {
-        if (regroups) {
-          return std::nullopt;
-        }
-        seconds = gather * (grad ? 2 : 1);
+        forward(Collective::kReduceScatter, others);
+        backward(Collective::kAllGather, others);
       } else {
-        seconds = reduce * (grad && to.kind == FormKind::kWholePartialGrad ? 2 : 1);
+        forward(Collective::kAllReduce, 2 * others);
+        if (to.kind == FormKind::kWholePartialGrad) {
+          backward(Collective::kAllReduce, 2 * others);
+        }
       }
       break;
     case FormKind::kCut:
-      if (to.kind == FormKind::kWhole) {
-        seconds = gather;
-      } else if (to.kind == FormKind::kWholePartialGrad) {
-        seconds = gather * (grad ? 2 : 1);
-      } else if (to.isCut()) {
-        seconds = exchange * (grad ? 2 : 1);
-      } else {
+      if (to.kind == FormKind::kPartial) {
         return std::nullopt;
+      }
+      if (to.isCut()) {
+        // With overlapping ranges the ranks together hold the value more than once.
+        std::int64_t bytes = others / ranks;
+        if (regroups) {
+          std::int64_t held = 0;
+          for (const ir::Range& range : to.cut.ranges(terms.dim_size, ranks)) {
+            held += range.size();
+          }
+          bytes = bytes * held / to.cut.units(terms.dim_size);
+        }
+        forward(Collective::kAllToAll, bytes);
+        backward(Collective::kAllToAll, bytes);
+      } else {
+        forward(Collective::kAllGather, others);
+        if (to.kind == FormKind::kWholePartialGrad) {
+          backward(Collective::kReduceScatter, others);
+        }
       }
       break;
   }
-  return picoseconds(seconds);
+  return out;
+}
+
+std::optional<std::int64_t> conversionTime(const Machine& machine, int ranks,
+                                           const ConversionTerms& terms, const Form& from,
+                                           const Form& to, bool gradients_partial) {
+  if (from == to) {
+    return 0;
+  }
+  const auto traffic = conversionTraffic(ranks, terms, from, to, gradients_partial);
+  if (!traffic) {
+    return std::nullopt;
+  }
+  auto time = [&](Collective collective, std::int64_t bytes) {
+    return collective == Collective::kNone
+               ? 0.0
+               : static_cast<double>(bytes) / machine.link + machine.latency;
+  };
+  return picoseconds(time(traffic->forward, traffic->forward_bytes) +
+                     time(traffic->backward, traffic->backward_bytes));
 }
 
 }  // namespace autosp::cost

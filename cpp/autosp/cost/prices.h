@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "autosp/cost/machine.h"
@@ -31,6 +32,24 @@ std::int64_t flops(const ir::Graph& graph, const ir::Op& op);
 // Time of the op under a strategy, forward and, where a result requires grad, backward.
 std::int64_t opTime(const Machine& machine, const ir::Graph& graph, const ir::Op& op,
                     const sharding::Strategy& strategy);
+
+enum class Collective : std::uint8_t { kNone, kAllGather, kReduceScatter, kAllReduce, kAllToAll };
+
+std::string_view collectiveName(Collective collective);  // "all-gather"; "none"
+
+// What a conversion sends: one collective each way at most, and the bytes a rank sends in it (the mean over
+// ranks where shards are uneven). Slices, pads and copies send nothing.
+struct Traffic {
+  Collective forward = Collective::kNone;
+  Collective backward = Collective::kNone;
+  std::int64_t forward_bytes = 0;
+  std::int64_t backward_bytes = 0;
+};
+
+// design.md section 2, one row a pair of forms; nothing when there is no such conversion.
+std::optional<Traffic> conversionTraffic(int ranks, const ConversionTerms& terms,
+                                         const ir::Form& from, const ir::Form& to,
+                                         bool gradients_partial);
 
 // Time of one conversion, forward and backward; nothing when there is no such conversion.
 std::optional<std::int64_t> conversionTime(const Machine& machine, int ranks,

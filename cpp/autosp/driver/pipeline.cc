@@ -7,6 +7,7 @@ Result<std::vector<std::string>> pipelinePasses(std::string_view pipeline) {
     return std::vector<std::string>{
         "remove-dead-ops", "canonicalize",      "analyze-masks",      "fold-repeat-kv",   "remove-dead-ops",
         "lower-random",    "choose-placement", "insert-conversions", "merge-collectives",
+        "report-plan",
     };
   }
   return Status::error("unknown pipeline '" + std::string(pipeline) +

@@ -56,13 +56,13 @@ std::int64_t Cut::localSize(std::int64_t dim_size, int rank, int ranks) const {
 
 Cut Cut::canonical(std::int64_t dim_size, int ranks) const {
   Cut out = *this;
-  const std::vector<Range> held = ranges(dim_size, ranks);
-  Cut plain = *this;
-  plain.base = units(dim_size);
-  plain.shift = 0;
-  plain.group = 1;
-  if ((base != plain.base || shift != 0 || group != 1) && plain.ranges(dim_size, ranks) == held) {
-    out = plain;
+  if (group > 1) {
+    Cut plain = *this;
+    plain.base = units(dim_size);
+    plain.group = 1;
+    if (plain.ranges(dim_size, ranks) == ranges(dim_size, ranks)) {
+      out = plain;
+    }
   }
   if (out.group == 1 && out.shift == 0 && out.base == out.units(dim_size) && out.base % ranks == 0) {
     out.base *= out.inner;

@@ -44,8 +44,9 @@ struct Cut {
   std::vector<Range> ranges(std::int64_t dim_size, int ranks) const;
   // Size of the dim on rank r.
   std::int64_t localSize(std::int64_t dim_size, int rank, int ranks) const;
-  // The one spelling of all cuts with the same boundaries: no shift where a plain deal has the same
-  // boundaries, inner merged into the units where the deal is even. Equal cuts compare equal after it.
+  // The one spelling of cuts that deal alike: inner is merged into the units where the deal is even, and
+  // key heads whose ranges are a plain deal are spelled so. Base and shift stay: they say which sequence the
+  // boundaries belong to, and a window of one element must not become a deal of one.
   Cut canonical(std::int64_t dim_size, int ranks) const;
 };
 

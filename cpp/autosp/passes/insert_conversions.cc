@@ -118,6 +118,10 @@ class Inserter {
       if (step.from != own) {
         source = copies_.at({value, step.from});
       }
+      if (sameRanges(value, step)) {
+        copies_[{value, step.to}] = source;  // two spellings of one deal
+        continue;
+      }
       Op op;
       op.name = "autosp.convert";
       op.args = {{"inputs", ir::AttrList{ir::Attr(source)}}};
@@ -131,6 +135,17 @@ class Inserter {
       copies_[{value, step.to}] = copy;
       before_[position].push_back(id);
     }
+  }
+
+  bool sameRanges(ValueId value, const ConversionStep& step) const {
+    const ir::Cut& a = step.from.cut;
+    const ir::Cut& b = step.to.cut;
+    if (!step.from.isCut() || !step.to.isCut() || a.dim != b.dim || a.outer != b.outer ||
+        a.inner != b.inner) {
+      return false;
+    }
+    const std::int64_t size = graph_.type(value).dim(static_cast<std::size_t>(a.dim));
+    return a.ranges(size, graph_.ranks) == b.ranges(size, graph_.ranks);
   }
 
   void rebuildOrder() {

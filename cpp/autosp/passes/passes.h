@@ -64,4 +64,8 @@ Status insertConversions(ir::Graph& graph, PassContext& context);
 //   after:   %4, %5 = autosp.convert(inputs=[%1, %2])
 Status mergeCollectives(ir::Graph& graph, PassContext& context);
 
+// report-plan: writes the conversions of the finished plan into the report: value, reader, source line, forms,
+// collectives each way and the bytes a rank sends. The graph stays as it is.
+Status reportPlan(ir::Graph& graph, PassContext& context);
+
 }  // namespace autosp::passes

@@ -24,6 +24,7 @@ const std::vector<Pass>& registry() {
        insertConversions, {"placement"}, {"conversions"}},
       {"merge-collectives", "Makes neighbouring conversions of one kind one collective.",
        mergeCollectives, {"conversions"}, {}},
+      {"report-plan", "Writes the plan's conversions into the report.", reportPlan, {"conversions"}, {}},
   };
   return kPasses;
 }
