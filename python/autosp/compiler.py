@@ -15,8 +15,9 @@ from torch import fx
 
 from . import collective_list, torch_compat
 from .agreement import Agreement
-from .capture import capture
+from .capture import Captured, capture
 from .config import Options
+from .errors import CompileError
 from .fx_export import Rank, export_graph
 from .fx_import import Imported, import_graph
 from .report import Report
@@ -52,10 +53,11 @@ class Compiler:
     def _compile(self, gm: fx.GraphModule, example_inputs: Sequence) -> Callable:
         captured = capture(gm, example_inputs, self.positional_names)
         may_stay_cut = self.options.outputs == "auto" and self.options.fullgraph and self.mesh is not None
-        imported = import_graph(captured, self.rank.count, may_stay_cut)
-        report = self._plan(imported)
+        imported, report = self._planned(captured, may_stay_cut)
+        if not self.options.fullgraph:
+            self._warn_of_break(gm, imported)
         self.agreement.same("plan", self.options.text() + "\n" + imported.graph.text())
-        local = imported.graph.localize(self.rank.index)
+        local = imported.graph.localize(self.rank.index if imported.graph.ranks > 1 else 0)
         self._dump("local", local.text())
         exported = export_graph(imported, local, self.rank)
         self._dump("exported", exported.module.print_readable(print_output=False), suffix="py")
@@ -65,6 +67,34 @@ class Compiler:
         run = self._inner(exported.module, inputs)
         self.reports.append(report)
         return self._entry(run, imported, exported.takes_seed)
+
+    def _planned(self, captured: Captured, may_stay_cut: bool) -> tuple[Imported, Report]:
+        imported = import_graph(captured, self.rank.count, may_stay_cut)
+        try:
+            return imported, self._plan(imported)
+        except CompileError as error:
+            if self.options.fullgraph or not error.found.startswith("no sequence dimension was found"):
+                raise
+        # A piece between graph breaks that has no attention: every rank runs all of it, and the warning says so.
+        warnings.warn(
+            f"autosp: a part of the model between graph breaks has no attention and runs whole on every rank ({len(imported.nodes)} nodes)",
+            UserWarning,
+            stacklevel=2,
+        )
+        imported = import_graph(captured, 1, False)
+        return imported, self._plan(imported)
+
+    def _warn_of_break(self, gm: fx.GraphModule, imported: Imported) -> None:
+        place = torch_compat.graph_break(gm)
+        if place is None:
+            return
+        values = [leaf.meta["val"] for leaf in imported.nodes[-1].all_input_nodes]
+        size = sum(v.numel() * v.element_size() for v in values if isinstance(v, torch.Tensor))
+        warnings.warn(
+            f"autosp: the graph breaks at {place}; {len(values)} values ({size} bytes) that cross it are made whole on every rank",
+            UserWarning,
+            stacklevel=2,
+        )
 
     def _plan(self, imported: Imported) -> Report:
         core_report, timing = imported.graph.run_forward(core_options(self.options), sorted(self.rules.items()), self._dump_dir() or "")

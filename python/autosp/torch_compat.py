@@ -49,8 +49,21 @@ def trace_pre_dispatch(gm, example_inputs):
     context = torch._guards.TracingContext.try_get()
     fake_mode = context.fake_mode if context is not None and context.fake_mode is not None else fake_tensor_mode()
     fake = [fake_mode.from_tensor(x, static_shapes=True) if isinstance(x, torch.Tensor) else x for x in example_inputs]
+    class Run(torch.fx.Interpreter):
+        """Enters autocast for real: the marker functions by themselves only leave their node, and dtypes would be those outside it."""
+
+        def call_function(self, target, args, kwargs):
+            if target is torch.amp.autocast_mode._enter_autocast:
+                mode = torch.amp.autocast(*args)
+                mode.__enter__()
+                return mode
+            if target is torch.amp.autocast_mode._exit_autocast:
+                args[0].__exit__(None, None, None)
+                return None
+            return super().call_function(target, args, kwargs)
+
     with fake_mode, torch.fx.traceback.preserve_node_meta():
-        return make_fx(torch.fx.Interpreter(gm).run, pre_dispatch=True, tracing_mode="real")(*fake)
+        return make_fx(Run(gm).run, pre_dispatch=True, tracing_mode="real")(*fake)
 
 
 def fake_tensor_mode():
@@ -231,3 +244,13 @@ def trace_joint(module, inputs: list, partition, inference_compiler):
         return aot_module_simplified(
             module, inputs, fw_compiler=boxed_nop, bw_compiler=boxed_nop, partition_fn=partition, inference_compiler=inference_compiler
         )
+
+
+def graph_break(gm) -> str | None:
+    """Where and why Dynamo ended this graph early: "model.py:12 (reason)"; None where the graph is the whole program."""
+    reason = getattr(gm, "compile_subgraph_reason", None)
+    if reason is None or not reason.graph_break:
+        return None
+    frame = reason.user_stack[-1] if reason.user_stack else None
+    place = f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno}" if frame is not None else "an unknown line"
+    return f"{place} ({reason.reason.splitlines()[0]})"
