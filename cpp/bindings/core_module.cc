@@ -21,6 +21,7 @@
 #include "autosp/ir/verifier.h"
 #include "autosp/passes/localize.h"
 #include "autosp/passes/options.h"
+#include "autosp/passes/placement_network.h"
 #include "autosp/passes/report.h"
 #include "autosp/sharding/rule_table.h"
 
@@ -154,6 +155,91 @@ nb::tuple opTuple(const Graph& graph, OpId id) {
   return nb::make_tuple(op.name, args, results, op.origin, op.location);
 }
 
+// The placement problem of a graph that is ready for it, solved; for tests and for pricing alternatives.
+struct Placement {
+  autosp::sharding::PairwiseProblem problem;
+  autosp::sharding::Solution solution;
+  std::vector<std::pair<std::string, std::string>> attention;  // op and how it is placed
+};
+
+Placement solvePlacement(Graph& graph, bool memory, bool gradients_partial,
+                         const std::tuple<double, double, double, double>& machine,
+                         bool min_degree) {
+  autosp::sharding::RuleTable table;
+  const autosp::sharding::RuleCache rules(graph, table);
+  const auto sequence = take(autosp::sharding::inferSequence(graph, rules, {}));
+  autosp::passes::PlacementSettings settings;
+  settings.minimize_memory = memory;
+  settings.gradients_partial = gradients_partial;
+  std::tie(settings.machine.flops, settings.machine.memory, settings.machine.link,
+           settings.machine.latency) = machine;
+  const autosp::passes::PlacementNetwork network(graph, rules, sequence, settings);
+  Placement out;
+  out.problem = network.problem();
+  out.solution = autosp::sharding::minimize(
+      out.problem, min_degree ? autosp::sharding::OrderRule::kMinDegree
+                              : autosp::sharding::OrderRule::kMinFillHubLast);
+  if (out.solution.cost.isForbidden()) {
+    return out;
+  }
+  for (OpId id : graph.order()) {
+    if (!autosp::sharding::isAttention(graph.op(id))) {
+      continue;
+    }
+    const auto& strategy = network.strategy(id, out.solution.state);
+    using autosp::sharding::Lowering;
+    out.attention.emplace_back(graph.describe(id),
+                               strategy.lowering == Lowering::kAttentionHeads     ? "heads"
+                               : strategy.lowering == Lowering::kAttentionQueries ? "queries"
+                                                                                  : "whole");
+  }
+  return out;
+}
+
+using CostTuple = std::tuple<std::int64_t, std::int64_t, std::int64_t, bool>;
+
+CostTuple costTuple(const autosp::sharding::Cost& cost) {
+  return {cost.whole_bytes, cost.time, cost.tie, cost.isForbidden()};
+}
+
+std::vector<CostTuple> costTuples(const std::vector<autosp::sharding::Cost>& costs) {
+  std::vector<CostTuple> out;
+  for (const auto& cost : costs) {
+    out.push_back(costTuple(cost));
+  }
+  return out;
+}
+
+void bindPlacement(nb::module_& m) {
+  nb::class_<Placement>(m, "Placement", "A placement problem and its exact solution.")
+      .def_prop_ro("unary",
+                   [](const Placement& p) {
+                     std::vector<std::vector<CostTuple>> out;
+                     for (const auto& costs : p.problem.unary) {
+                       out.push_back(costTuples(costs));
+                     }
+                     return out;
+                   })
+      .def_prop_ro("pairs",
+                   [](const Placement& p) {
+                     std::vector<std::tuple<int, int, std::vector<CostTuple>>> out;
+                     for (const auto& table : p.problem.pairs) {
+                       out.emplace_back(table.a, table.b, costTuples(table.cost));
+                     }
+                     return out;
+                   })
+      .def_prop_ro("cost", [](const Placement& p) { return costTuple(p.solution.cost); })
+      .def_prop_ro("state", [](const Placement& p) { return p.solution.state; })
+      .def_prop_ro("unique", [](const Placement& p) { return p.solution.unique; })
+      .def_prop_ro("width", [](const Placement& p) { return p.solution.width; })
+      .def_prop_ro("largest_table", [](const Placement& p) { return p.solution.largest_table; })
+      .def_prop_ro("attention", [](const Placement& p) { return p.attention; });
+  m.def("solve_placement", solvePlacement, "graph"_a, "memory"_a, "gradients_partial"_a,
+        "machine"_a, "min_degree"_a = false,
+        "Solve the placement of a graph for a machine (flop/s, bytes/s of memory, bytes/s of a link, "
+        "seconds of latency).");
+}
+
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -280,7 +366,7 @@ NB_MODULE(_core, m) {
       .def("run_forward",
            [](Graph& g, const std::vector<std::pair<std::string, std::string>>& options,
               const std::vector<std::pair<std::string, std::string>>& rules,
-              const std::string& dump_dir) {
+              const std::string& dump_dir, const std::string& stop_after) {
              autosp::passes::Options parsed;
              for (const auto& [name, value] : options) {
                check(autosp::passes::setOption(parsed, name, value));
@@ -289,12 +375,13 @@ NB_MODULE(_core, m) {
              autosp::passes::Report report;
              autosp::driver::RunConfig config;
              config.dump_dir = dump_dir;
+             config.stop_after = stop_after;
              config.now = now;
              const auto record = take(autosp::driver::runForward(g, parsed, report, config));
              return nb::make_tuple(nb::cast(std::move(report)),
                                    autosp::driver::timingTable(record));
            },
-           "options"_a, "rules"_a, "dump_dir"_a)
+           "options"_a, "rules"_a, "dump_dir"_a, "stop_after"_a = "")
       .def("localize",
            [](const Graph& g, int rank) { return take(autosp::passes::localize(g, rank)); },
            "rank"_a)
@@ -341,6 +428,7 @@ NB_MODULE(_core, m) {
              return nb::make_tuple(kind, form->isCut() ? form->cut.dim : -1);
            });
 
+  bindPlacement(m);
   m.def("check_rule", [](const std::string& op, const std::string& spelling) {
     autosp::sharding::RuleTable table;
     check(table.add(op, spelling));
