@@ -171,7 +171,7 @@ def core_options(options: Options) -> list[tuple[str, str]]:
     """The options that the core reads, as it takes them."""
     out = [("objective", options.objective), ("gradients", options.gradients), ("on_unsupported", options.on_unsupported)]
     if options.sequence_dims != "auto":
-        out.append(("sequence_dims", ",".join(f"{k}:{v}" for k, v in options.sequence_dims.items())))
+        out.append(("sequence_dims", ",".join(f"{k}={v}" for k, v in options.sequence_dims.items())))
     return out
 
 

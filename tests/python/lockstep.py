@@ -132,7 +132,7 @@ def step(programs: list[tuple[torch.fx.GraphModule, list]]) -> list[list]:
     while waiting:
         names = {r: request[0] for r, request in waiting.items()}
         assert not results and len(set(names.values())) == 1, f"ranks wait at {names}, done: {sorted(results)}"
-        replies = _collective([waiting[r] for r in range(len(runs))])
+        replies = collective([waiting[r] for r in range(len(runs))])
         waiting = {}
         for r, run in enumerate(runs):
             _advance(r, run, replies[r], waiting, results)
@@ -168,7 +168,7 @@ def _interpret(graph: torch.fx.GraphModule, args: list):
     raise AssertionError("a graph without output")
 
 
-def _collective(requests: list[tuple[str, tuple]]) -> list:
+def collective(requests: list[tuple[str, tuple]]) -> list:
     name, n = requests[0][0], len(requests)
     if name == "all_to_all_single":
         pieces = [x.split(sends) for _, (x, _, sends, _) in requests]

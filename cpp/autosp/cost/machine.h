@@ -13,6 +13,8 @@ struct Machine {
   double memory = 2.5e12;    // bytes per second
   double link = 2e11;        // bytes per second that one rank sends
   double latency = 1e-5;     // seconds for one collective
+
+  friend bool operator==(const Machine&, const Machine&) = default;
 };
 
 }  // namespace autosp::cost

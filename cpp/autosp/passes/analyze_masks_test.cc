@@ -106,7 +106,7 @@ TEST(AnalyzeMasks, PackedPositionsStay) {
       "%36 : b8[2,1,6,6] = aten.__and__.Tensor(self=%33, other=%32)\n");
   const Outcome outcome = analyzed(attention(body, 36));
   EXPECT_EQ(outcome.kind, "kept");
-  EXPECT_EQ(outcome.predicate, "((k - q <= 0) and (%25[b, q] - %25[b, k] == 0))");
+  EXPECT_EQ(outcome.predicate, "((-q + k <= 0) and (%25[b, q] - %25[b, k] == 0))");
 }
 
 TEST(AnalyzeMasks, PaddingStays) {
@@ -118,7 +118,7 @@ TEST(AnalyzeMasks, PaddingStays) {
       "%36 : b8[2,1,6,6] = aten.__and__.Tensor(self=%33, other=%21)\n");
   const Outcome outcome = analyzed(attention(body, 36));
   EXPECT_EQ(outcome.kind, "kept");
-  EXPECT_EQ(outcome.predicate, "((k - q <= 0) and !(%3[b, k] == 0))");
+  EXPECT_EQ(outcome.predicate, "((-q + k <= 0) and !(%3[b, k] == 0))");
 }
 
 TEST(AnalyzeMasks, WindowsStayUnlessTheyHoldEverything) {

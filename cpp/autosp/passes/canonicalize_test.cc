@@ -123,7 +123,7 @@ TEST(Canonicalize, WritesToInputsStay) {
 
 TEST(Canonicalize, Refused) {
   EXPECT_EQ(canonical("%10 : f32[6] = aten.select.int(self=%1, dim=0, index=0)\n"
-                      "%11 : f32[6] = aten.zero_.default(self=%10) at \"model.py:7\" {mutates}\noutput %11 \"\"\n"),
+                      "%11 : f32[6] = aten.zero_.default(self=%10) {mutates} at \"model.py:7\"\noutput %11 \"\"\n"),
             "aten.zero_.default on %11 (model.py:7): it writes in place through a view of an input. "
             "Write it out of place");
   EXPECT_EQ(canonical("%10 : f32[4,6] = aten.contiguous.default(self=%1)\n"

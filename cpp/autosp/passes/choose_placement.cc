@@ -145,6 +145,7 @@ Status choosePlacement(Graph& graph, PassContext& context) {
   PlacementSettings settings;
   settings.minimize_memory = context.options.objective == Objective::kMemory;
   settings.gradients_partial = context.options.gradients_partial;
+  settings.machine = context.options.machine;
   const PlacementNetwork network(graph, rules, sequence, settings);
   const sharding::Solution solution = sharding::minimize(network.problem());
   if (solution.cost.isForbidden()) {

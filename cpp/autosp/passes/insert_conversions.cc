@@ -95,7 +95,7 @@ class Inserter {
     for (const Need& need : needs) {
       forms.push_back(need.form);
     }
-    const auto tree = conversionTree(cost::Machine{}, graph_.ranks, terms_.of(value),
+    const auto tree = conversionTree(context_.options.machine, graph_.ranks, terms_.of(value),
                                      context_.options.gradients_partial, own, forms);
     AUTOSP_CHECK(tree.has_value(), "a planned conversion does not exist");
     for (const ConversionStep& step : tree->steps) {

@@ -167,6 +167,9 @@ class Localizer {
     }
     const Range held = rangeOf(operand);
     const Range wanted = rangeOf(result);
+    if (wanted.size() == 0) {
+      return Range{0, 0};  // where a rank without elements stands says nothing
+    }
     return Range{wanted.lo + offset - held.lo, wanted.hi + offset - held.lo};
   }
 
@@ -215,9 +218,14 @@ class Localizer {
       if (!window) {
         continue;
       }
+      // What is kept of the local operand, and the elements of padding on either side of it.
       const std::int64_t held = local_.type(op.operands()[0]).dim(dim);
-      pad[2 * pair] = -window->lo;
-      pad[2 * pair + 1] = window->hi - held;
+      const Range kept{std::clamp<std::int64_t>(window->lo, 0, held),
+                       std::clamp<std::int64_t>(window->hi, 0, held)};
+      const std::int64_t left = std::clamp<std::int64_t>(-window->lo, 0, window->size());
+      const std::int64_t right = window->size() - kept.size() - left;
+      pad[2 * pair] = left - kept.lo;
+      pad[2 * pair + 1] = right - (held - kept.hi);
     }
     local_.op(id).set("pad", Attr::ints(pad));
   }

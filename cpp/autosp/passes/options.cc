@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "autosp/support/nearest.h"
+#include "autosp/support/text_cursor.h"
 
 namespace autosp::passes {
 namespace {
@@ -113,6 +114,35 @@ std::string rulesText(const Options& options) {
   return out;
 }
 
+// Flop/s, bytes/s of memory, bytes/s of a link, seconds of latency.
+bool setMachine(Options& options, std::string_view text) {
+  if (text == "default") {
+    options.machine = {};
+    return true;
+  }
+  std::array<double, 4> figures{};
+  for (std::size_t i = 0; i < figures.size(); ++i) {
+    const std::size_t end = std::min(text.find(','), text.size());
+    const auto [stop, error] = std::from_chars(text.data(), text.data() + end, figures[i]);
+    const bool last = i + 1 == figures.size();
+    if (error != std::errc() || stop != text.data() + end || figures[i] < 0 ||
+        last != (end == text.size()) || (!last && figures[i] == 0)) {
+      return false;
+    }
+    text.remove_prefix(last ? end : end + 1);
+  }
+  options.machine = {figures[0], figures[1], figures[2], figures[3]};
+  return true;
+}
+
+std::string machineText(const Options& options) {
+  const cost::Machine& machine = options.machine;
+  return machine == cost::Machine{}
+             ? "default"
+             : floatText(machine.flops) + "," + floatText(machine.memory) + "," +
+                   floatText(machine.link) + "," + floatText(machine.latency);
+}
+
 bool setRanks(Options& options, std::string_view text) {
   const auto ranks = parseInt(text);
   if (!ranks || *ranks < 0 || *ranks > 1'000'000) {
@@ -122,7 +152,7 @@ bool setRanks(Options& options, std::string_view text) {
   return true;
 }
 
-constexpr std::array<OptionRow, 8> kRows = {{
+constexpr std::array<OptionRow, 9> kRows = {{
     {"objective", "memory or time",
      "memory: cut what carries the sequence wherever a rule can; time: the fastest plan",
      [](Options& o, std::string_view v) { return chooseWord(o.objective, v, {"memory", "time"}); },
@@ -161,6 +191,9 @@ constexpr std::array<OptionRow, 8> kRows = {{
     {"rules", "op: spelling; op: spelling",
      "sharding rules of the user's own ops, as mylib.rope.default: b h s d, s d -> b h s d",
      setRules, rulesText},
+    {"machine", "default | FLOPS,MEMORY,LINK,LATENCY",
+     "what prices are for: flop/s, bytes/s of memory and of a link, seconds a collective waits",
+     setMachine, machineText},
     {"ranks", "an integer", "size of the sp axis; 0: as the graph says", setRanks,
      [](const Options& o) { return std::to_string(o.ranks); }},
 }};

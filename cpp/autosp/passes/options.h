@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "autosp/cost/machine.h"
 #include "autosp/support/status.h"
 
 namespace autosp::passes {
@@ -36,6 +37,8 @@ struct Options {
   std::vector<std::pair<std::string, std::int64_t>> sequence_dims;
   // Users' sharding rules: op and spelling, e.g. {"mylib.rope.default", "b h s d, s d -> b h s d"}.
   std::vector<std::pair<std::string, std::string>> rules;
+  // What prices are for.
+  cost::Machine machine;
   // Size of the sp axis; 0: the graph's own.
   int ranks = 0;
 };

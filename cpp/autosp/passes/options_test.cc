@@ -23,6 +23,7 @@ TEST(Options, ReadAndWriteText) {
       {"attention", "2d:4x2"},
       {"sequence_dims", "input_ids=1,labels=-1"},
       {"rules", "mylib.rope.default: b h s d, s d -> b h s d; mylib.f.default: s -> s"},
+      {"machine", "1e+14,2e+12,4.5e+11,1e-05"},
       {"ranks", "1024"}};
   Options options;
   for (const auto& [name, value] : wanted) {
@@ -39,8 +40,12 @@ TEST(Options, ReadAndWriteText) {
 
 TEST(Options, DefaultsReadBack) {
   Options options;
-  for (const auto& [name, value] : std::vector<std::pair<std::string, std::string>>{
-           {"sequence_dims", "auto"}, {"outputs", "auto"}, {"rules", ""}, {"ranks", "0"}}) {
+  for (const auto& [name, value] :
+       std::vector<std::pair<std::string, std::string>>{{"sequence_dims", "auto"},
+                                                        {"outputs", "auto"},
+                                                        {"rules", ""},
+                                                        {"machine", "default"},
+                                                        {"ranks", "0"}}) {
     EXPECT_TRUE(setOption(options, name, value).isOk()) << name;
   }
   EXPECT_TRUE(changedOptions(options).empty());
@@ -49,7 +54,7 @@ TEST(Options, DefaultsReadBack) {
 TEST(Options, RefuseWhatTheyDoNotKnow) {
   EXPECT_EQ(refused("objectve", "time"),
             "unknown option 'objectve' (did you mean 'objective'?); the options are objective, "
-            "gradients, on_unsupported, outputs, attention, sequence_dims, rules, ranks");
+            "gradients, on_unsupported, outputs, attention, sequence_dims, rules, machine, ranks");
   EXPECT_EQ(refused("objective", "fast"),
             "option objective: expected memory or time, found 'fast'");
   EXPECT_EQ(refused("attention", "2d:4"),
@@ -58,6 +63,8 @@ TEST(Options, RefuseWhatTheyDoNotKnow) {
             "option sequence_dims: expected auto or input=dim,input=dim, found 'input_ids'");
   EXPECT_EQ(refused("rules", "no spelling"),
             "option rules: expected op: spelling; op: spelling, found 'no spelling'");
+  EXPECT_EQ(refused("machine", "1,2,3"),
+            "option machine: expected default | FLOPS,MEMORY,LINK,LATENCY, found '1,2,3'");
   EXPECT_EQ(refused("ranks", "2x"), "option ranks: expected an integer, found '2x'");
 }
 

@@ -49,6 +49,12 @@ bool isMeanCrossEntropy(const Op& op) {
   return op.name == "aten.cross_entropy_loss.default" && op.intArg("reduction", 1) == 1;
 }
 
+// Means that can be written as a sum and a division: a user's op with "mean n" is one whose sum is unknown.
+bool isMean(const Op& op) {
+  return op.name == "aten.mean.dim" || op.name == "aten.mean.default" ||
+         op.find("reduction") != nullptr;
+}
+
 }  // namespace
 
 PlacementNetwork::PlacementNetwork(const Graph& graph, const sharding::RuleCache& rules,
@@ -185,7 +191,8 @@ std::vector<Strategy> PlacementNetwork::enumerate(OpId id) const {
           if (!factor) {
             continue;
           }
-          if (auto strategy = sharding::cutFactor(graph_, op, *rule, *factor)) {
+          auto strategy = sharding::cutFactor(graph_, op, *rule, *factor);
+          if (strategy && (strategy->lowering != Lowering::kSumThenDivide || isMean(op))) {
             if (isMeanCrossEntropy(op)) {
               strategy->lowering = Lowering::kCrossEntropy;
               strategy->results[0] = Form::whole();  // the lowered op reduces it

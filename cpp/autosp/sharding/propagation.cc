@@ -1,18 +1,11 @@
 #include "autosp/sharding/propagation.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "autosp/sharding/attention.h"
 
 namespace autosp::sharding {
-namespace {
-
-// A value rarely carries more boundaries than this; each shift of a window adds one. Beyond it a cut is not
-// carried on, which costs a conversion, never exactness.
-constexpr std::size_t kMaxCutsOfValue = 16;
-
-}  // namespace
-
 bool isAttention(const ir::Op& op) {
   return op.name == "aten.scaled_dot_product_attention.default";
 }
@@ -74,28 +67,34 @@ bool CutPropagation::has(ir::ValueId value, const ir::Cut& cut) const {
 
 void CutPropagation::add(ir::ValueId value, const ir::Cut& cut, int seed) {
   auto& list = reached_[value.at()];
+  int boundaries = 0;
   for (const Reached& r : list) {
     // The same dim seen in the same blocks is the same coordinate, whatever the window.
     if (r.cut.dim == cut.dim && r.cut.outer == cut.outer && r.cut.inner == cut.inner) {
       const int a = find(r.seed);
       const int b = find(seed);
       parent_[static_cast<std::size_t>(std::max(a, b))] = std::min(a, b);
-    }
-    if (r.cut == cut) {
-      return;
+      ++boundaries;
+      if (r.cut == cut) {
+        return;
+      }
     }
   }
-  if (list.size() >= kMaxCutsOfValue) {
+  if (boundaries >= (graph_.value(value).requires_grad ? 1 : 2)) {
     return;
   }
   list.push_back({cut, seed});
-  work_.push_back({value, cut, seed});
+  work_[std::abs(cut.shift)].push_back({value, cut, seed});
 }
 
 void CutPropagation::run() {
   while (!work_.empty()) {
-    const Work item = work_.back();
-    work_.pop_back();
+    const auto nearest = work_.begin();
+    const Work item = nearest->second.front();
+    nearest->second.pop_front();
+    if (nearest->second.empty()) {
+      work_.erase(nearest);
+    }
     for (ir::OpId op : neighbours_[item.value.at()]) {
       step(op, item.value, item.cut, item.seed);
     }

@@ -2,8 +2,16 @@
 // that define and read the value, forward and backward, to a fixpoint: every dim it reaches can be dealt out
 // with boundaries that agree. Seeds whose cuts meet on one value are one class: the same sequence. Sizes
 // decide nothing, only dims and factors, so B = S = H is no trouble.
+//
+// A value keeps few boundaries per coordinate, those least moved from the seed's: one where it carries a gradient,
+// two elsewhere (tokens that are inputs and, moved by one, labels). More would not end: such tokens would pass on a
+// window moved by two, by three, and so on. Other boundaries are not lost: an op's strategies come from the cuts
+// of any value it touches, and a reader may ask for boundaries of its own.
 #pragma once
 
+#include <cstdint>
+#include <deque>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -65,7 +73,7 @@ class CutPropagation {
     ir::Cut cut;
     int seed;
   };
-  std::vector<Work> work_;
+  std::map<std::int64_t, std::deque<Work>> work_;  // by how far the window has moved
 };
 
 }  // namespace autosp::sharding

@@ -48,7 +48,7 @@ autosp.graph "forward" ranks=2 {
 // RUN: --option objectve=time
 autosp.graph "forward" ranks=2 {
 }
-// ERROR: unknown option 'objectve' (did you mean 'objective'?); the options are objective, gradients, on_unsupported, outputs, attention, sequence_dims, rules, ranks
+// ERROR: unknown option 'objectve' (did you mean 'objective'?); the options are objective, gradients, on_unsupported, outputs, attention, sequence_dims, rules, machine, ranks
 // -----
 // RUN: --remove-dead-op
 autosp.graph "forward" ranks=2 {
