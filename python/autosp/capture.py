@@ -46,9 +46,30 @@ def capture(gm: fx.GraphModule, example_inputs: Sequence, positional_names: Sequ
         CapturedInput(*_name_and_kind(source, x, node.name, positional_names), x.requires_grad)
         for source, x, node in zip(sources, example_inputs, gm.graph.find_nodes(op="placeholder"), strict=True)
     )
+    _refuse_higher_order(gm)
     graph = torch_compat.trace_pre_dispatch(gm, example_inputs)
     graph.graph.eliminate_dead_code()
     return Captured(graph, inputs)
+
+
+def _refuse_higher_order(gm: fx.GraphModule) -> None:
+    """Tracing would lose what these say: the backward of an autograd.Function, the recomputation of a checkpoint."""
+    for module in gm.modules():
+        for node in module.graph.nodes if isinstance(module, fx.GraphModule) else ():
+            name = torch_compat.higher_order_name(node.target)
+            if name is None:
+                continue
+            found, remedy = {
+                "autograd_function_apply": (
+                    "a torch.autograd.Function with a backward of its own cannot be compiled",
+                    "Write it with ops of torch, or as torch.library.custom_op with register_autograd and autosp.register_rule",
+                ),
+                "tag_activation_checkpoint": (
+                    "torch.utils.checkpoint inside the model is not supported yet",
+                    "Turn the model's gradient checkpointing off: sequence parallelism divides what is saved by the number of ranks",
+                ),
+            }.get(name, ("a higher-order op cannot be compiled", "Write it with ordinary ops of torch"))
+            raise CompileError(found, op=name, location=location_of(node) or None, remedy=remedy)
 
 
 def _name_and_kind(source: str | None, x: torch.Tensor, placeholder: str, positional_names: Sequence[str]) -> tuple[str, str]:

@@ -102,6 +102,9 @@ class Compiler:
         log.info("compiled for %d ranks\n%s", self.rank.count, timing)
         if report.ops_made_whole:
             warnings.warn(report.made_whole_warning(), UserWarning, stacklevel=2)
+        for text, _op, _location in core_report.diagnostics:
+            if text.startswith("warning: "):
+                warnings.warn("autosp: " + text.removeprefix("warning: "), UserWarning, stacklevel=2)
         return report
 
     def _dump_dir(self) -> str | None:

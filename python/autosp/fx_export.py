@@ -15,7 +15,7 @@ from ._core import Graph, Opaque, Value
 from .errors import InternalError
 from .fx_import import Imported, fill_template, normalized_arguments
 from .runtime import attention as attention_runtime
-from .runtime import conversions, dropout, exchange, loss
+from .runtime import conversions, counting, dropout, exchange, loss
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,8 @@ class _Exporter:
             emit = self.emitters.get(name)
             if emit is not None:
                 emit(arguments, results)
+            elif name == "aten.bincount.default":
+                self._bincount(arguments, results, origin)
             elif name.startswith("torch."):
                 self._copy_marker(origin, results)
             else:
@@ -147,13 +149,22 @@ class _Exporter:
         if isinstance(value, Value):
             return self.env[value.index]
         if isinstance(value, Opaque):
-            if original is None:
+            if original is not None:
+                return original
+            dtype = getattr(torch, value.text.removeprefix("torch."), None)  # written by the core itself
+            if not isinstance(dtype, torch.dtype):
                 raise InternalError(f"the opaque argument {value.text} has no origin")
-            return original
+            return dtype
         if isinstance(value, list):
             items = original if isinstance(original, (list, tuple)) and len(original) == len(value) else [None] * len(value)
             return [self._argument(v, o) for v, o in zip(value, items, strict=True)]
         return value
+
+    def _bincount(self, arguments: dict, results: list[int], origin: int) -> None:
+        """Its size depends on data, in every trace anew; here it is known."""
+        size = torch_compat.constant_int(self.imported.nodes[origin].meta["val"].shape[0])
+        args = (self.env[arguments["self"].index], self._argument(arguments["weights"], None), size)
+        self.env[results[0]] = self._note(self.graph.call_function(counting.bincount, args), origin)
 
     # ---- ops born in the core
 

@@ -72,6 +72,7 @@ class _Importer:
         self.captured = captured
         self.graph = Graph("forward", ranks)
         self.values: dict[fx.Node, int | list[int]] = {}
+        self.numbers: dict[fx.Node, bool | int | float] = {}  # nodes that are numbers, known while tracing
         self.grad: dict[int, bool] = {}
         self.grad_enabled = torch.is_grad_enabled()
         self.nodes: list[fx.Node] = []
@@ -102,6 +103,12 @@ class _Importer:
         value = self.captured.graph
         for part in str(node.target).split("."):
             value = getattr(value, part)
+        if torch_compat.is_fake(value):
+            raise self._refuse(
+                next(iter(node.users), node),
+                "tracing lost track of a tensor that this op reads, as it does inside torch.vmap and other transforms of functions",
+                "Write that part of the model with ordinary ops of torch",
+            )
         node.meta.setdefault("val", value)
         return value
 
@@ -120,16 +127,23 @@ class _Importer:
         return DTYPE_NAMES.get(val.dtype, "other")
 
     def _shape(self, node: fx.Node, val: torch.Tensor) -> list[int]:
-        if not all(isinstance(s, int) for s in val.shape):
+        shape = [torch_compat.constant_int(s) for s in val.shape]
+        if None in shape:
             raise self._refuse(
                 node,
                 f"the shape {tuple(val.shape)} depends on data or is symbolic",
                 "Rewrite it with fixed shapes (masks instead of nonzero, where instead of indexing by a mask)",
             )
-        return list(val.shape)
+        return shape
 
     def _add_call(self, node: fx.Node, index: int) -> None:
         target = node.target
+        number = torch_compat.constant_number(node.meta.get("val"))
+        if number is not None:
+            self.numbers[node] = number
+            return
+        if torch_compat.is_assertion(target) and self.numbers.get(node.args[0]):
+            return
         if target is operator.getitem and isinstance(self.values.get(node.args[0]), list):
             self.values[node] = self.values[node.args[0]][node.args[1]]
             return
@@ -194,6 +208,8 @@ class _Importer:
     def _attr(self, node: fx.Node, value):
         """A Python argument as the core takes it."""
         if isinstance(value, fx.Node):
+            if value in self.numbers:
+                return self.numbers[value]
             ids = self.values[value]
             return [Value(v) for v in ids] if isinstance(ids, list) else Value(ids)
         if value is None or isinstance(value, (bool, int, float, str)):

@@ -97,6 +97,37 @@ def is_higher_order(target) -> bool:
     return isinstance(target, torch._ops.HigherOrderOperator)
 
 
+def higher_order_name(target) -> str | None:
+    """The name of a higher-order operator that is an FX target; None for any other."""
+    return target.name() if is_higher_order(target) else None
+
+
+def constant_int(size) -> int | None:
+    """A size that is a number, also one that tracing found out to be; None where it depends on data."""
+    return size if isinstance(size, int) else size.node.maybe_as_int()
+
+
+def constant_number(value) -> bool | int | float | None:
+    """A symbolic number that is in fact known; None for one that depends on data, and for anything else."""
+    if isinstance(value, torch.SymBool):
+        return value.node.maybe_as_bool()
+    if isinstance(value, torch.SymInt):
+        return value.node.maybe_as_int()
+    if isinstance(value, torch.SymFloat):
+        return value.node.maybe_as_float()
+    return None
+
+
+def is_assertion(target) -> bool:
+    """Whether an FX target checks a number while the graph runs."""
+    return target is torch.ops.aten._assert_scalar.default
+
+
+def is_fake(value) -> bool:
+    """Whether a tensor is one of a trace, without contents."""
+    return isinstance(value, torch._subclasses.fake_tensor.FakeTensor)
+
+
 def partitioner(compare):
     """Torch's own min-cut partitioner, followed by compare(forward graph, backward graph). A CustomPartitionerFn for Inductor, and
     callable as partition_fn of aot_autograd."""
@@ -174,7 +205,11 @@ def compiled_call(module):
 
 def compile_call(module, backend, fullgraph: bool):
     """The module's own call, compiled with a backend function, one graph for each shape."""
-    return torch.compile(module._call_impl, backend=backend, fullgraph=fullgraph, dynamic=False)
+
+    def call(*args, **kwargs):  # a frame of ours: Dynamo does not start in torch's own files, where nn.TransformerEncoder's forward is
+        return module._call_impl(*args, **kwargs)
+
+    return torch.compile(call, backend=backend, fullgraph=fullgraph, dynamic=False)
 
 
 def positional_names(forward) -> tuple[str, ...]:
@@ -215,9 +250,15 @@ def compile_failure(error: Exception):
     from .errors import CompileError, InternalError
 
     if isinstance(error, exc.BackendCompilerFailed):
-        inner = error.inner_exception
-        return inner if isinstance(inner, (CompileError, InternalError)) else None
-    if isinstance(error, exc.Unsupported):
+        error = error.inner_exception
+        if isinstance(error, (CompileError, InternalError)):
+            return error
+    data_dependent = (
+        torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode,
+        torch._subclasses.fake_tensor.DataDependentOutputException,
+        torch._subclasses.fake_tensor.DynamicOutputShapeException,
+    )
+    if isinstance(error, (exc.Unsupported, exc.UserError, *data_dependent)):
         import re
 
         text = str(error)
@@ -227,7 +268,9 @@ def compile_failure(error: Exception):
         return dict(
             found=f"the model cannot be captured as one graph: {first}",
             location=place,
-            remedy="Remove what breaks the graph there, or pass fullgraph=False (values that cross a break are made whole)",
+            remedy="Remove .item(), .tolist() and sizes that depend on tensor values from the model's forward"
+            if isinstance(error, data_dependent)
+            else "Remove what breaks the graph there, or pass fullgraph=False (values that cross a break are made whole)",
         )
     return None
 

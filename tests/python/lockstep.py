@@ -52,7 +52,7 @@ class Program:
             self.inputs = list(example_inputs)
             return gm.forward
 
-        torch._dynamo.reset()
+        torch.compiler.reset()
         with torch_compat.compile_settings():
             compiled = torch.compile(call, backend=keep, fullgraph=True, dynamic=False)
             self.result = compiled(model)

@@ -7,13 +7,18 @@ from __future__ import annotations
 
 import torch
 
-from op_programs import Call, Spec, resolve
+from op_programs import Call, Spec, resolve, tensors_in
 
 F64 = torch.float64
 
 
 def F(*shape: int, low: float = 0.1, high: float = 0.9) -> Spec:
     return Spec(shape, "float", low, high)
+
+
+def W(*shape: int) -> Spec:
+    """Weights that torch has no derivative for."""
+    return Spec(shape, grad=False)
 
 
 def I(high: int, *shape: int) -> Spec:
@@ -35,11 +40,11 @@ def V(*values) -> Spec:
 CASES: dict[str, list[Call]] = {}
 
 
-def add(names: str, *args, grad: bool = True, **kwargs) -> None:
+def add(names: str, *args, grad: bool = True, ruled: bool = True, skip: tuple = (), **kwargs) -> None:
     """One more call of each named op ("cat.default concat.default")."""
     for name in names.split():
         op = f"aten.{name}"
-        CASES.setdefault(op, []).append(Call(op, args, kwargs, grad))
+        CASES.setdefault(op, []).append(Call(op, args, kwargs, grad, ruled, skip))
 
 
 # ---- products
@@ -106,10 +111,10 @@ add("numpy_T.default numpy_T.a", F(5, 7, 3))
 add("movedim.int moveaxis.int", F(5, 7, 3), 0, -1)
 add("movedim.intlist moveaxis.intlist", F(5, 7, 3), [0, 2], [1, 0])
 add("view_as_real.default", C(5, 7))
-add("view_as_complex.default", F(5, 7, 2))
+add("view_as_complex.default", F(5, 7, 2), skip=(("t0", 2),))  # cut there, it comes back in a layout that torch refuses
 
 # ---- windows and parts of a dim
-for window in [(1, None), (None, -1), (2, 5), (-3, None), (0, 1), (None, None), (4, 4), (-100, 100)]:
+for window in [(1, None), (None, -1), (2, 5), (-3, None), (0, 1), (None, None), (-100, 100)]:
     add("slice.Tensor", F(3, 7), 1, *window)
 add("slice.Tensor", F(5, 7), 0, 1, None, 2)
 add("narrow.default", F(5, 7), 0, 1, 3)
@@ -217,7 +222,7 @@ add("native_layer_norm.default", F(3, 5, 7), [7], F(7), F(7), 1e-5)
 add("_fused_rms_norm.default", F(3, 5, 7), [7], F(7), 1e-6)
 add("group_norm.default", F(5, 6, 7), 3, F(6), F(6))
 add("batch_norm.default", F(5, 6, 7), F(6), F(6), None, None, True, 0.1, 1e-5, False)
-add("batch_norm.default", F(5, 6, 7), F(6), F(6), F(6), F(6), False, 0.1, 1e-5, False)
+add("batch_norm.default", F(5, 6, 7), F(6), F(6), W(6), W(6), False, 0.1, 1e-5, False)
 add("instance_norm.default", F(5, 6, 7), F(6), F(6), None, None, True, 0.1, 1e-5, False)
 
 # ---- indexing
@@ -239,18 +244,20 @@ add("index_fill.int_Tensor", F(5, 7), 1, V(1, 6, 3), F())
 add("gather.default", F(5, 7), 1, I(7, 5, 4))
 add("gather.default", F(5, 7), 1, I(7, 3, 4))
 add("take_along_dim.default", F(5, 7), I(7, 5, 4), 1)
-add("take_along_dim.default", F(5, 7), I(35, 6))
+add("take_along_dim.default", F(5, 7), I(35, 6), ruled=False)
 add("take.default", F(5, 7), I(35, 6, 4))
 DISTINCT = Spec((5, 2), values=(0, 3, 1, 2, 6, 0, 4, 5, 2, 1))
 add("scatter.src scatter_add.default", F(5, 7), 1, DISTINCT, F(5, 2))
-add("scatter_add.default", F(5, 7), 1, I(7, 3, 4), F(5, 6))
+add("scatter_add.default", F(5, 7), 1, I(7, 5, 4), F(5, 4))
 add("scatter.value", F(5, 7), 1, DISTINCT, 0.4)
 add("scatter.reduce", F(5, 7), 1, DISTINCT, F(5, 2), reduce="add", grad=False)
 add("scatter.value_reduce", F(5, 7), 1, DISTINCT, 0.4, reduce="multiply", grad=False)
 add("scatter_reduce.two", F(5, 7), 1, DISTINCT, F(5, 2), "sum")
 add("scatter_reduce.two", F(5, 7), 1, DISTINCT, F(5, 2), "amax", include_self=False)
 add("one_hot.default", I(6, 5, 7), 6)
-add("one_hot.default", Spec((3, 5), values=(0, 1, 2, 3, 4, 5, 0, 0, 0, 0, 0, 1, 0, 0, 0)), -1)
+add("bincount.default", I(6, 35), None, 6)
+add("histc.default", W(5, 7), 4, 0.1, 0.9)
+add("one_hot.default", Spec((3, 5), values=(0, 1, 2, 3, 4, 5, 0, 0, 0, 0, 0, 1, 0, 0, 0)), -1, ruled=False)
 ROWS = V(0.1, 0.2, 0.4, 0.5, 0.9)
 add("bucketize.Tensor", F(5, 7), ROWS)
 add("bucketize.Scalar", 0.3, ROWS)
@@ -263,19 +270,20 @@ add("isin.Tensor_Scalar", I(9, 5, 7), 3)
 # ---- losses
 IGNORED = Spec((5,), values=(2, -100, 0, 5, -100))
 for reduction in (0, 1, 2):
-    add("mse_loss.default l1_loss.default smooth_l1_loss.default huber_loss.default soft_margin_loss.default", F(5, 7), F(5, 7, low=0.2), reduction)
-    add("kl_div.default binary_cross_entropy.default", F(5, 7), F(5, 7), reduction) if False else None
+    add("mse_loss.default l1_loss.default smooth_l1_loss.default huber_loss.default", F(5, 7), F(5, 7, low=0.2), reduction)
+    add("soft_margin_loss.default", F(5, 7), W(5, 7), reduction)
     add("kl_div.default", F(5, 7), F(5, 7), reduction)
-    add("binary_cross_entropy.default", F(5, 7), F(5, 7), F(7), reduction)
-    add("binary_cross_entropy_with_logits.default", F(5, 7), F(5, 7), F(5, 1), F(7), reduction)
+    add("binary_cross_entropy.default", F(5, 7), F(5, 7), W(7), reduction)
+    add("binary_cross_entropy_with_logits.default", F(5, 7), F(5, 7), W(5, 1), W(7), reduction)
     add("poisson_nll_loss.default", F(5, 7), F(5, 7), True, False, 1e-8, reduction)
     for smoothing in (0.0, 0.1):
-        add("cross_entropy_loss.default", F(5, 6), IGNORED, F(6), reduction, -100, smoothing)
+        add("cross_entropy_loss.default", F(5, 6), IGNORED, W(6), reduction, -100, smoothing)
     add("cross_entropy_loss.default", F(5, 6), IGNORED, None, reduction)
-    add("cross_entropy_loss.default", F(5, 6, 7), I(6, 5, 7), F(6), reduction)
-    add("cross_entropy_loss.default", F(5, 6), F(5, 6), F(6), reduction, -100, 0.1)
-    add("nll_loss.default nll_loss_nd.default", F(5, 6), IGNORED, F(6), reduction)
-    add("nll_loss2d.default nll_loss_nd.default", F(5, 6, 7, 3), I(6, 5, 7, 3), None, reduction)
+    add("cross_entropy_loss.default", F(5, 6, 7), I(6, 5, 7), W(6), reduction)
+    add("cross_entropy_loss.default", F(5, 6), F(5, 6), W(6), reduction, -100, 0.1)
+    add("nll_loss.default nll_loss_nd.default", F(5, 6), IGNORED, W(6), reduction)
+    # Gathered along its classes the input comes in a layout that torch refuses in the backward.
+    add("nll_loss2d.default nll_loss_nd.default", F(5, 6, 7, 3), I(6, 5, 7, 3), None, reduction, skip=(("t0", 1),))
 
 # ---- convolutions, pools, interpolation
 for bias in (None, F(4)):
@@ -310,7 +318,6 @@ add("upsample_bilinear2d.vec upsample_bicubic2d.vec", F(3, 5, 4, 6), None, True,
 
 # ---- elementwise ops whose arguments the schema does not tell
 add("glu.default", F(5, 6, 7), 1)
-add("prelu.default _prelu_kernel.default", F(5, 6, 7, low=-0.9), F(6)) if False else None
 add("prelu.default", F(5, 6, 7, low=-0.9), F(6))
 add("prelu.default", F(5, 6, 7, low=-0.9), F(1))
 add("_prelu_kernel.default", F(5, 6, 7, low=-0.9), F(1, 6, 1))
@@ -318,8 +325,10 @@ add("dropout.default", F(5, 7), 0.5, False)
 add("to.device to.prim_Device", F(5, 7), torch.device("cpu"), torch.float32)
 add("to.other", F(5, 7), I(3, 4))
 add("type_as.default", F(5, 7), Spec((3,), values=(1.0, 2.0, 3.0)))
+add("masked_fill.Tensor", F(5, 7), B(5, 1), F())
+add("fill.Tensor", F(5, 7), F())
+add("_masked_scale.default", F(5, 7), B(5, 7), 2.0, grad=False)
 add("lift.default lift_fresh.default lift_fresh_copy.default", F(5, 7), grad=False)
-add("requires_grad_.default", F(5, 7), True, grad=False)
 
 # Rows that no call on a CPU reaches, and why.
 NOT_RUN = {
@@ -330,66 +339,58 @@ NOT_RUN = {
     "aten.pin_memory.default": "needs an accelerator",
 }
 
-# Ops whose domain or types `elementwise_call` would miss at the first guess.
-DOMAINS = ((0.1, 0.9), (1.1, 2.9))
-
 
 def elementwise_call(name: str) -> Call | None:
-    """Arguments by schema: the first tensor [5, 7], the others broadcast against it. Tried on floats in two domains, integers, booleans
-    and complex numbers; None where nothing is accepted."""
-    schema = resolve(name)._schema
-    in_place = schema.is_mutable
-
-    def tensors(make):
-        shapes = iter([(5, 7), (7,), (5, 1), (5, 7)])
-        out, keywords = [], {}
-        for argument in schema.arguments:
-            kind = str(argument.type)
-            if kind == "Tensor" or (kind == "Optional[Tensor]" and not argument.has_default_value()):
-                value = make(next(shapes))
-            elif argument.has_default_value():
-                continue
-            elif "number" in kind or kind in ("float", "Scalar", "Optional[number]"):
-                value = number
-            elif kind in ("int", "Optional[int]", "bool", "Optional[bool]"):
-                value = 1 if "int" in kind else False
-            elif kind in ("str", "Optional[str]"):
-                value = "floor"
-            else:
-                return None
-            if argument.kwarg_only:
-                keywords[argument.name] = value
-            else:
-                out.append(value)
-        return tuple(out), keywords
-
-    guesses = [(lambda s, lo=lo, hi=hi: F(*s, low=lo, high=hi), 0.5) for lo, hi in DOMAINS]
-    guesses += [(lambda s: Spec(s, "int", 1, 9), 2), (lambda s: B(*s), True), (lambda s: C(*s), 0.5)]
-    first = [0]
-    guesses.append((lambda s: B(*s) if len(s) == 1 else F(*s), 0.5))
-    del first, in_place
+    """Arguments by schema: the first tensor [5, 7], the others broadcast against it. The first guess that the op accepts: floats in two
+    domains, integers, booleans, complex numbers, floats with a boolean vector; None where none is."""
+    guesses = [
+        (lambda s: F(*s), 0.5),
+        (lambda s: F(*s, low=1.1, high=2.9), 0.5),
+        (lambda s: Spec(s, "int", 1, 9), 2),
+        (lambda s: B(*s), True),
+        (lambda s: C(*s), 0.5),
+        (lambda s: B(*s) if len(s) == 1 else F(*s), 0.5),
+    ]
     for make, number in guesses:
-        made = tensors(make)
-        if made is None:
-            return None
-        call = Call(name, made[0], made[1])
-        if accepted(call):
+        call = _call_by_schema(name, make, number)
+        if call is not None and _accepted(call):
             return call
     return None
 
 
-def accepted(call: Call) -> bool:
+def _call_by_schema(name: str, make, number) -> Call | None:
+    shapes = iter([(5, 7), (7,), (5, 1), (5, 7)])
+    args, kwargs = [], {}
+    for argument in resolve(name)._schema.arguments:
+        kind = str(argument.type)
+        if kind == "Tensor" or (kind == "Optional[Tensor]" and not argument.has_default_value()):
+            value = make(next(shapes))
+        elif argument.has_default_value():
+            continue
+        elif kind in ("number", "float", "Optional[number]", "Optional[float]"):
+            value = number
+        elif kind in ("int", "Optional[int]"):
+            value = 1
+        elif kind in ("bool", "Optional[bool]"):
+            value = False
+        elif kind in ("str", "Optional[str]"):
+            value = "floor"
+        else:
+            return None
+        if argument.kwarg_only:
+            kwargs[argument.name] = value
+        else:
+            args.append(value)
+    return Call(name, tuple(args), kwargs, grad=None)
+
+
+def _accepted(call: Call) -> bool:
     generator = torch.Generator().manual_seed(0)
-
-    def real(v):
-        if isinstance(v, (list, tuple)):
-            return type(v)(real(x) for x in v)
-        return v.make(generator) if isinstance(v, Spec) else v
-
+    args, kwargs = call.with_tensors(lambda spec: spec.make(generator))
     try:
         with torch.no_grad():
-            outs = call.target(*real(call.args), **{k: real(v) for k, v in call.kwargs.items()})
+            out = call.target(*args, **kwargs)
     except (RuntimeError, TypeError, IndexError, NotImplementedError):
         return False
-    outs = outs if isinstance(outs, (list, tuple)) else [outs]
-    return all(isinstance(t, torch.Tensor) and not (t.is_floating_point() and torch.isnan(t).any()) for t in outs)
+    tensors = tensors_in(out)
+    return bool(tensors) and not any(t.is_floating_point() and bool(torch.isnan(t).any()) for t in tensors)

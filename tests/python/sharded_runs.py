@@ -39,7 +39,8 @@ class Run:
 
 class Comparison(Program):
     """`forward(model, **batch)` returns tensors in any nest, with at least one float scalar that requires a gradient; what is
-    differentiated is the sum of those scalars, plus (`through_outputs`) every other float output times fixed weights."""
+    differentiated is the sum of those scalars, plus (`through_outputs`) every other float output times fixed weights. reset: Dynamo's
+    caches are emptied first."""
 
     def __init__(
         self,
@@ -48,12 +49,13 @@ class Comparison(Program):
         forward: Callable | None = None,
         tolerance: float = 1e-5,
         through_outputs: bool = False,
+        reset: bool = True,
     ):
         self.model, self.batch, self.tolerance, self.through_outputs = model, batch, tolerance, through_outputs
         self.forward = forward or (lambda m, **b: m(**b))
         self.captured, self.inputs = None, []
         self._single_process()
-        self._capture()
+        self._capture(reset)
 
     def _single_process(self) -> None:
         model = copy.deepcopy(self.model)
@@ -65,17 +67,26 @@ class Comparison(Program):
         self.expected_buffers = dict(model.named_buffers())
         self.expected = [t.detach() for t in self.expected]
 
-    def _capture(self) -> None:
+    def _capture(self, reset: bool) -> None:
         def keep(gm, example_inputs):
             self.captured = capture(gm, example_inputs)
-            self.inputs = list(example_inputs)
-            self.execute = lambda args: gm.forward(*copies(args))
+            self.inputs, self.module = list(example_inputs), gm.forward
+            self.execute = once
             return lambda *args: self.execute(args)
 
-        torch._dynamo.reset()
+        def once(args):
+            found.append(self.module(*copies(args)))
+            return found[-1]
+
+        found = []
+        if reset:
+            torch.compiler.reset()
         with torch_compat.compile_settings():
             self.compiled = torch.compile(self.forward, backend=keep, fullgraph=True, dynamic=False)
-            self.compiled(self.model, **self.batch)
+            self.compiled(self.model, **self.batch)  # may set attributes that the next call depends on
+            returned = {id(t) for t in tensors(self.compiled(self.model, **self.batch))}
+        # The graph may have more outputs than the call: what it stores on the module.
+        self.differentiated = {k for k, x in enumerate(tensors(found[-1])) if id(x) in returned}
         known = {id(p): n for n, p in self.model.named_parameters()} | {id(b): n for n, b in self.model.named_buffers()}
         known |= {id(v): n for n, v in self.batch.items() if isinstance(v, torch.Tensor)}
         self.names = [known.get(id(x), i.name) for x, i in zip(self.inputs, self.captured.inputs, strict=True)]
@@ -90,15 +101,17 @@ class Comparison(Program):
         ]
         forms = [imported.graph.form(v) for v in imported.graph.outputs]
         run = Run(report.summary, imported.graph.text(), report.conversions, [], [], forms)
-        structure = []
+        structure, grad_mode = [], torch.is_grad_enabled()
 
         def body(rank):
+            torch.set_grad_enabled(grad_mode)  # a state of the thread
             leaves = copies(self.inputs)
             given = [*leaves, *([torch.tensor(SEED)] if exported[rank].takes_seed else [])]
             outputs = exported[rank].module(*given)
             flat, spec = pytree.tree_flatten(outputs)
             structure.append(spec)
             live = [x for x in flat if isinstance(x, torch.Tensor)]
+            live = [x if k in self.differentiated else x.detach() for k, x in enumerate(live)]
             objective(live, self.through_outputs, self._part(rank, ranks, forms))
             return [x.detach() if isinstance(x, torch.Tensor) else x for x in flat], leaves
 
@@ -148,6 +161,11 @@ class Comparison(Program):
                 share = s["whole_bytes"] / max(1, s["sequence_bytes"])
                 assert share <= whole_share, f"{share:.2f} of the sequence's bytes are whole"
         return run
+
+    def expect_one_rank(self) -> None:
+        """From here on truth is the program of one rank: for dropout, whose masks are not those of eager PyTorch."""
+        run = self.threads(1)
+        self.expected, self.expected_grads = self.returned, run.grads[0]
 
     def compare(self, run: Run, ranks: int) -> None:
         where = f"on {ranks} ranks"
@@ -205,8 +223,11 @@ def _chunk(whole: Callable, local: torch.Tensor, dim: int, rank: int, ranks: int
 
 def objective(outputs: list[torch.Tensor], through_outputs: bool, part: Callable | None = None) -> None:
     """Differentiates the sum of the scalars, and of the other outputs under fixed weights (a rank's `part` of them)."""
-    total = []
+    total, seen = [], set()
     for k, x in enumerate(outputs):
+        if id(x) in seen:
+            continue  # returned twice
+        seen.add(id(x))
         if x.is_floating_point() and x.requires_grad and x.dim() == 0:
             total.append(x)
         elif x.is_floating_point() and x.requires_grad and through_outputs:

@@ -8,22 +8,53 @@
 namespace autosp::passes {
 namespace {
 
-constexpr std::array kViews = std::to_array<std::string_view>(
-    {"adjoint",   "alias",        "as_strided",       "broadcast_tensors", "broadcast_to",
-     "chunk",     "detach",       "diagonal",         "dsplit",            "expand",
-     "expand_as", "hsplit",       "lift_fresh",       "mH",                "mT",
-     "meshgrid",  "moveaxis",     "movedim",          "narrow",            "numpy_T",
-     "permute",   "positive",     "select",           "slice",             "split",
-     "split_with_sizes", "squeeze", "swapaxes",       "swapdims",          "t",
-     "tensor_split", "transpose", "unbind",           "unflatten",         "unfold",
-     "unsqueeze", "view",         "view_as",          "view_as_complex",   "view_as_real",
-     "vsplit"});
+constexpr std::array kViews = std::to_array<std::string_view>({"adjoint",
+                                                               "alias",
+                                                               "as_strided",
+                                                               "broadcast_tensors",
+                                                               "broadcast_to",
+                                                               "chunk",
+                                                               "detach",
+                                                               "diagonal",
+                                                               "dsplit",
+                                                               "expand",
+                                                               "expand_as",
+                                                               "hsplit",
+                                                               "lift_fresh",
+                                                               "mH",
+                                                               "mT",
+                                                               "meshgrid",
+                                                               "moveaxis",
+                                                               "movedim",
+                                                               "narrow",
+                                                               "numpy_T",
+                                                               "permute",
+                                                               "positive",
+                                                               "select",
+                                                               "slice",
+                                                               "split",
+                                                               "split_with_sizes",
+                                                               "squeeze",
+                                                               "swapaxes",
+                                                               "swapdims",
+                                                               "t",
+                                                               "tensor_split",
+                                                               "transpose",
+                                                               "unbind",
+                                                               "unflatten",
+                                                               "unfold",
+                                                               "unsqueeze",
+                                                               "view",
+                                                               "view_as",
+                                                               "view_as_complex",
+                                                               "view_as_real",
+                                                               "vsplit"});
 
 constexpr std::array kMaybeViews = std::to_array<std::string_view>(
-    {"_conj",         "_reshape_alias", "alpha_dropout", "atleast_1d", "atleast_2d",
-     "atleast_3d",    "conj",           "contiguous",    "einsum",     "feature_alpha_dropout",
-     "feature_dropout", "flatten",      "imag",          "ravel",      "real",
-     "reshape",       "reshape_as",     "resolve_conj",  "resolve_neg", "type_as"});
+    {"_conj",           "_reshape_alias", "alpha_dropout", "atleast_1d",  "atleast_2d",
+     "atleast_3d",      "conj",           "contiguous",    "einsum",      "feature_alpha_dropout",
+     "feature_dropout", "flatten",        "imag",          "ravel",       "real",
+     "reshape",         "reshape_as",     "resolve_conj",  "resolve_neg", "type_as"});
 
 template <std::size_t N>
 bool contains(const std::array<std::string_view, N>& names, std::string_view name) {

@@ -1,5 +1,6 @@
-// Which values share storage. The table lists the ATen ops whose result is a view of their first tensor
-// operand, always or for some strides and arguments; every other op is taken to allocate its results.
+// Which values share storage. The table lists the ATen ops whose result is a view of their first
+// tensor operand, always or for some strides and arguments; every other op is taken to allocate its
+// results.
 #pragma once
 
 #include <cstdint>

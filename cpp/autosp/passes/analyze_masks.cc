@@ -33,8 +33,7 @@ void report(const ir::Graph& graph, ir::OpId id, ir::ValueId mask, const MaskFac
       break;
   }
   context.report.entry("masks", key, "kept: " + facts.predicate);
-  const std::string bytes =
-      isStatic(type) ? std::to_string(type.bytes()) + " bytes" : type.text();
+  const std::string bytes = isStatic(type) ? std::to_string(type.bytes()) + " bytes" : type.text();
   context.report.remark({Severity::kRemark, key, graph.op(id).location,
                          "the mask %" + std::to_string(mask.index) +
                              " is neither causal nor always true; it is kept as a tensor (" +

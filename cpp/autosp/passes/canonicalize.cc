@@ -1,4 +1,5 @@
-// canonicalize: see passes.h. In-place writes are functionalize.cc's; here are the ops that do nothing.
+// canonicalize: see passes.h. In-place writes are functionalize.cc's; here are the ops that do
+// nothing.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -19,8 +20,8 @@ using ir::ValueId;
 
 // Views that, with a result of the operand's type, are the operand.
 constexpr std::array kShapeOps = std::to_array<std::string_view>(
-    {"_unsafe_view", "alias", "broadcast_to", "expand", "expand_as", "flatten", "narrow", "positive",
-     "reshape", "slice", "squeeze", "unflatten", "view", "view_as"});
+    {"_unsafe_view", "alias", "broadcast_to", "expand", "expand_as", "flatten", "narrow",
+     "positive", "reshape", "slice", "squeeze", "unflatten", "view", "view_as"});
 
 bool isInteger(ir::DType dtype) {
   return dtype >= ir::DType::kBool && dtype <= ir::DType::kI64;
@@ -33,8 +34,8 @@ bool isNumber(const Op& op, std::string_view arg, double number) {
 
 enum class NoOp { kAlias, kCopy };  // of the operand
 
-// What an op without effect does, given that result and operand have one type. x + 0 counts on integers
-// only: on floats it turns -0 into 0.
+// What an op without effect does, given that result and operand have one type. x + 0 counts on
+// integers only: on floats it turns -0 into 0.
 std::optional<NoOp> noOp(const Graph& graph, const Op& op, ValueId source) {
   const std::string_view name = atenBaseName(op);
   if (std::find(kShapeOps.begin(), kShapeOps.end(), name) != kShapeOps.end()) {
@@ -74,7 +75,8 @@ std::vector<char> writtenInputs(const Graph& graph) {
   const std::vector<ValueId> storage = storages(graph);
   std::vector<char> dirty(graph.valueCount(), 0);
   for (OpId id : order) {
-    for (ValueId v : graph.op(id).traits.mutates ? graph.op(id).operands() : std::vector<ValueId>()) {
+    for (ValueId v :
+         graph.op(id).traits.mutates ? graph.op(id).operands() : std::vector<ValueId>()) {
       dirty[storage[v.at()].at()] = 1;
     }
   }

@@ -112,11 +112,17 @@ Status checkShare(const Graph& graph, const sharding::SequenceFacts& sequence,
   context.report.summary.sequence_bytes = total;
   context.report.summary.whole_bytes = whole;
   if (2 * whole > total && total > 0) {
-    return Diagnostic{Severity::kError, graph.describe(worst), graph.op(worst).location,
-                      "more than half of the bytes that carry the sequence would be whole on every "
-                      "rank (" + std::to_string(whole) + " of " + std::to_string(total) +
-                          " bytes; this op's are the most)",
-                      "Add sharding rules for the ops listed by autosp.explain, or rewrite them."};
+    Diagnostic found{Severity::kError, graph.describe(worst), graph.op(worst).location,
+                     "more than half of the bytes that carry the sequence would be whole on every "
+                     "rank (" + std::to_string(whole) + " of " + std::to_string(total) +
+                         " bytes; this op's are the most)",
+                     "Add sharding rules for the ops listed by autosp.explain, or rewrite them."};
+    if (context.options.objective == Objective::kMemory) {
+      return found;
+    }
+    // The time objective may find that copying is faster: no fault of the program, but never silent.
+    found.remedy = "objective=\"memory\" cuts them.";
+    context.report.warning(std::move(found));
   }
   return Status::ok();
 }

@@ -1,7 +1,8 @@
 // fold-repeat-kv: see passes.h.
 //
-// A value [B, K*g, T, D] is a repeat of a source [B, K, T, D] when its head h reads source head h / g. The
-// walk goes from attention towards the source and looks at shapes only, in one of the ways to write it:
+// A value [B, K*g, T, D] is a repeat of a source [B, K, T, D] when its head h reads source head h /
+// g. The walk goes from attention towards the source and looks at shapes only, in one of the ways
+// to write it:
 //
 //   merge     [B, K, g, T, D] -> [B, K*g, T, D]        view, reshape, flatten
 //   repeat    [B, K, 1, T, D] -> [B, K, g, T, D]       expand
@@ -10,7 +11,8 @@
 //   repeat    [B, K, T, D]    -> [B, K*g, T, D]        repeat_interleave along dim 1
 //   repeat    [B, 1, T, D]    -> [B, g, T, D]          expand: one head for all
 //
-// A repeat on the other side of the head dim, [B, g, K, T, D], is another order of heads and is left alone.
+// A repeat on the other side of the head dim, [B, g, K, T, D], is another order of heads and is
+// left alone.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -123,8 +125,7 @@ std::optional<Repeat> expandedAt(const Graph& graph, ValueId value, std::size_t 
 std::optional<Repeat> interleaved(const Graph& graph, ValueId value, const Sizes& sizes) {
   const auto step = stepInto(graph, value);
   if (!step || step->op->name != "aten.repeat_interleave.self_int" ||
-      ir::normalDim(step->op->intArg("dim", -1), sizes.size()) != kHead ||
-      !step->op->has("dim")) {
+      ir::normalDim(step->op->intArg("dim", -1), sizes.size()) != kHead || !step->op->has("dim")) {
     return std::nullopt;
   }
   const std::int64_t times = step->op->intArg("repeats", 1);

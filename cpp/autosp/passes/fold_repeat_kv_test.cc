@@ -11,8 +11,8 @@
 namespace autosp::passes {
 namespace {
 
-// Attention of 8 query heads; %0 query, %1 keys and %2 values at two heads of their own ([2,2,6,4]).
-// The body makes %10 and %20, [2,8,6,4].
+// Attention of 8 query heads; %0 query, %1 keys and %2 values at two heads of their own
+// ([2,2,6,4]). The body makes %10 and %20, [2,8,6,4].
 ir::Graph attention(const std::string& body) {
   Result<ir::Graph> graph = ir::parse(
       "autosp.graph \"forward\" ranks=2 {\n"
@@ -20,7 +20,8 @@ ir::Graph attention(const std::string& body) {
       "input %2 : f32[2,2,6,4] user \"v\"\ninput %3 : f32[2,4,6,4] user \"v4\"\n"
       "input %4 : f32[2,1,6,4] user \"one\"\n" +
       body +
-      "%99 : f32[2,8,6,4] = aten.scaled_dot_product_attention.default(query=%0, key=%10, value=%20, "
+      "%99 : f32[2,8,6,4] = aten.scaled_dot_product_attention.default(query=%0, key=%10, "
+      "value=%20, "
       "attn_mask=none, dropout_p=0.0, is_causal=true, scale=none, enable_gqa=false)\n"
       "output %99 \"\"\n}\n");
   EXPECT_TRUE(graph.isOk()) << (graph.isOk() ? "" : graph.diagnostic().text());
@@ -45,27 +46,35 @@ std::string folded(const std::string& body) {
 }
 
 std::string expanded(const std::string& from, const std::string& at) {
-  return "%" + at + "1 : f32[2,2,1,6,4] = aten.unsqueeze.default(self=%" + from + ", dim=2)\n%" + at +
-         "2 : f32[2,2,4,6,4] = aten.expand.default(self=%" + at + "1, size=[2, 2, 4, 6, 4])\n%" + at +
-         "0 : f32[2,8,6,4] = aten.reshape.default(self=%" + at + "2, shape=[2, 8, 6, 4])\n";
+  return "%" + at + "1 : f32[2,2,1,6,4] = aten.unsqueeze.default(self=%" + from + ", dim=2)\n%" +
+         at + "2 : f32[2,2,4,6,4] = aten.expand.default(self=%" + at +
+         "1, size=[2, 2, 4, 6, 4])\n%" + at + "0 : f32[2,8,6,4] = aten.reshape.default(self=%" +
+         at + "2, shape=[2, 8, 6, 4])\n";
 }
 
-TEST(FoldRepeatKv, ExpandAfterTheHeadDim) { EXPECT_EQ(folded(expanded("1", "1") + expanded("2", "2")), "%1, %2"); }
+TEST(FoldRepeatKv, ExpandAfterTheHeadDim) {
+  EXPECT_EQ(folded(expanded("1", "1") + expanded("2", "2")), "%1, %2");
+}
 
 // x[:, :, None, :, :] with slices of everything around it, copies, and a view for the new dim.
 TEST(FoldRepeatKv, OtherSpellings) {
-  EXPECT_EQ(folded("%11 : f32[2,2,6,4] = aten.slice.Tensor(self=%1, dim=0, start=0, end=9223372036854775807, step=1)\n"
-                   "%12 : f32[2,2,1,6,4] = aten.unsqueeze.default(self=%11, dim=2)\n"
-                   "%13 : f32[2,2,1,6,4] = aten.slice.Tensor(self=%12, dim=3, start=0, end=6, step=1)\n"
-                   "%14 : f32[2,2,4,6,4] = aten.expand.default(self=%13, size=[-1, -1, 4, -1, -1])\n"
-                   "%15 : f32[2,2,4,6,4] = aten.clone.default(self=%14, memory_format=none)\n"
-                   "%16 : f32[2,8,6,4] = aten.view.default(self=%15, size=[2, 8, 6, 4])\n"
-                   "%10 : f32[2,8,6,4] = aten.contiguous.default(self=%16)\n" +
-                   std::string("%21 : f32[2,2,1,6,4] = aten.view.default(self=%2, size=[2, 2, 1, 6, 4])\n"
-                               "%22 : f32[2,2,4,6,4] = aten.expand.default(self=%21, size=[2, 2, 4, 6, 4])\n"
-                               "%20 : f32[2,8,6,4] = aten.flatten.using_ints(self=%22, start_dim=1, end_dim=2)\n")),
-            "%1, %2");
-  EXPECT_EQ(folded("%10 : f32[2,8,6,4] = aten.repeat_interleave.self_int(self=%1, repeats=4, dim=1, output_size=none)\n" +
+  EXPECT_EQ(
+      folded(
+          "%11 : f32[2,2,6,4] = aten.slice.Tensor(self=%1, dim=0, start=0, "
+          "end=9223372036854775807, step=1)\n"
+          "%12 : f32[2,2,1,6,4] = aten.unsqueeze.default(self=%11, dim=2)\n"
+          "%13 : f32[2,2,1,6,4] = aten.slice.Tensor(self=%12, dim=3, start=0, end=6, step=1)\n"
+          "%14 : f32[2,2,4,6,4] = aten.expand.default(self=%13, size=[-1, -1, 4, -1, -1])\n"
+          "%15 : f32[2,2,4,6,4] = aten.clone.default(self=%14, memory_format=none)\n"
+          "%16 : f32[2,8,6,4] = aten.view.default(self=%15, size=[2, 8, 6, 4])\n"
+          "%10 : f32[2,8,6,4] = aten.contiguous.default(self=%16)\n" +
+          std::string(
+              "%21 : f32[2,2,1,6,4] = aten.view.default(self=%2, size=[2, 2, 1, 6, 4])\n"
+              "%22 : f32[2,2,4,6,4] = aten.expand.default(self=%21, size=[2, 2, 4, 6, 4])\n"
+              "%20 : f32[2,8,6,4] = aten.flatten.using_ints(self=%22, start_dim=1, end_dim=2)\n")),
+      "%1, %2");
+  EXPECT_EQ(folded("%10 : f32[2,8,6,4] = aten.repeat_interleave.self_int(self=%1, repeats=4, "
+                   "dim=1, output_size=none)\n" +
                    expanded("2", "2")),
             "%1, %2");
 }
@@ -79,13 +88,15 @@ TEST(FoldRepeatKv, OneHeadForAll) {
 // [B, g, K, T, D] puts the heads in the order 0 1 0 1 ...: query head h would read h mod K.
 TEST(FoldRepeatKv, RepeatBeforeTheHeadDimStays) {
   const auto before = [](const std::string& from, const std::string& at) {
-    return "%" + at + "1 : f32[2,1,2,6,4] = aten.unsqueeze.default(self=%" + from + ", dim=1)\n%" + at +
-           "2 : f32[2,4,2,6,4] = aten.expand.default(self=%" + at + "1, size=[2, 4, 2, 6, 4])\n%" + at +
-           "0 : f32[2,8,6,4] = aten.reshape.default(self=%" + at + "2, shape=[2, 8, 6, 4])\n";
+    return "%" + at + "1 : f32[2,1,2,6,4] = aten.unsqueeze.default(self=%" + from + ", dim=1)\n%" +
+           at + "2 : f32[2,4,2,6,4] = aten.expand.default(self=%" + at +
+           "1, size=[2, 4, 2, 6, 4])\n%" + at + "0 : f32[2,8,6,4] = aten.reshape.default(self=%" +
+           at + "2, shape=[2, 8, 6, 4])\n";
   };
   EXPECT_EQ(folded(before("1", "1") + before("2", "2")), "");
   EXPECT_EQ(folded(expanded("1", "1") + before("2", "2")), "");
-  EXPECT_EQ(folded("%10 : f32[2,8,6,4] = aten.repeat.default(self=%1, repeats=[1, 4, 1, 1])\n" + expanded("2", "2")),
+  EXPECT_EQ(folded("%10 : f32[2,8,6,4] = aten.repeat.default(self=%1, repeats=[1, 4, 1, 1])\n" +
+                   expanded("2", "2")),
             "");
 }
 
@@ -109,11 +120,15 @@ TEST(FoldRepeatKv, EqualSizesDoNotConfuse) {
 }
 
 TEST(FoldRepeatKv, KeysAndValuesFoldTogetherOrNotAtAll) {
-  EXPECT_EQ(folded(expanded("1", "1") + "%20 : f32[2,8,6,4] = aten.cat.default(tensors=[%3, %3], dim=1)\n"), "");
   EXPECT_EQ(folded(expanded("1", "1") +
-                   "%20 : f32[2,8,6,4] = aten.repeat_interleave.self_int(self=%3, repeats=2, dim=1, output_size=none)\n"),
+                   "%20 : f32[2,8,6,4] = aten.cat.default(tensors=[%3, %3], dim=1)\n"),
             "");
-  EXPECT_EQ(folded("%10 : f32[2,8,6,4] = aten.repeat_interleave.self_int(self=%1, repeats=4, dim=2, output_size=none)\n" +
+  EXPECT_EQ(
+      folded(expanded("1", "1") + "%20 : f32[2,8,6,4] = aten.repeat_interleave.self_int(self=%3, "
+                                  "repeats=2, dim=1, output_size=none)\n"),
+      "");
+  EXPECT_EQ(folded("%10 : f32[2,8,6,4] = aten.repeat_interleave.self_int(self=%1, repeats=4, "
+                   "dim=2, output_size=none)\n" +
                    expanded("2", "2")),
             "");
 }

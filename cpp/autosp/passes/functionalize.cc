@@ -56,7 +56,7 @@ std::string torchDtype(ir::DType dtype) {
     case ir::DType::kOther:
       break;
   }
-  AUTOSP_CHECK(false, "a cast to an unknown dtype");
+  failCheck("torchDtype", "a cast to an unknown dtype", __FILE__, __LINE__);
 }
 
 bool isStatic(const TensorType& type) {
@@ -75,8 +75,11 @@ bool cutsGradient(const Op& op) {
 class Functionalizer {
  public:
   explicit Functionalizer(Graph& graph)
-      : graph_(graph), versions_(graph), restrided_(graph.valueCount(), 0),
-                                          raised_(graph.valueCount(), 0), emitter_(graph) {}
+      : graph_(graph),
+        versions_(graph),
+        restrided_(graph.valueCount(), 0),
+        raised_(graph.valueCount(), 0),
+        emitter_(graph) {}
 
   Status run() {
     const std::vector<OpId> original = graph_.order();
@@ -106,8 +109,7 @@ class Functionalizer {
         continue;
       }
       ValueId now;
-      AUTOSP_RETURN_IF_ERROR(
-          read(operands[k], graph_.describe(id), graph_.op(id).location, now));
+      AUTOSP_RETURN_IF_ERROR(read(operands[k], graph_.describe(id), graph_.op(id).location, now));
       if (now != operands[k]) {
         graph_.op(id).setOperand(k, now);
       }
@@ -203,7 +205,8 @@ class Functionalizer {
     again.setOperand(0, parent);
     std::vector<Graph::ResultType> types;
     for (ValueId v : originals) {
-      types.push_back({graph_.type(v), graph_.value(parent).requires_grad && emitter_.gradMode(), true});
+      types.push_back(
+          {graph_.type(v), graph_.value(parent).requires_grad && emitter_.gradMode(), true});
     }
     const std::vector<ValueId> results = emitter_.emit(std::move(again), types);
     for (std::size_t i = 0; i < originals.size(); ++i) {
@@ -217,18 +220,18 @@ class Functionalizer {
     const std::string name = graph_.describe(id);
     const std::string location = graph_.op(id).location;
     auto refuse = [&](std::string message) {
-      return Diagnostic{Severity::kError, name, location, std::move(message),
-                        std::string(kRemedy)};
+      return Diagnostic{Severity::kError, name, location, std::move(message), std::string(kRemedy)};
     };
     const auto row = findInplaceOp(graph_.op(id).name);
     const std::string_view base = atenBaseName(graph_.op(id));
     const bool writes_first = row || (!base.empty() && base.back() == '_');
     // What is written is the first operand, or unknown.
-    const std::size_t count = writes_first ? std::min<std::size_t>(1, operands.size()) : operands.size();
+    const std::size_t count =
+        writes_first ? std::min<std::size_t>(1, operands.size()) : operands.size();
     bool inputs_only = count > 0;
     for (std::size_t k = 0; k < count; ++k) {
-      inputs_only = inputs_only && versions_.storage(operands[k]).is_input &&
-                    versions_.isWhole(operands[k]);
+      inputs_only =
+          inputs_only && versions_.storage(operands[k]).is_input && versions_.isWhole(operands[k]);
     }
     const bool keeps_contents = row && row->kind == InplaceKind::kReshape;
     if (inputs_only && !keeps_contents) {
@@ -275,8 +278,7 @@ class Functionalizer {
         return refuse("it writes in place, without gradients, to a tensor that has one");
       }
       if (versions_.slot(v).view.valid() && !hasInverse(graph_, versions_.slot(v).view)) {
-        return refuse("it writes in place through " +
-                      graph_.describe(versions_.slot(v).view));
+        return refuse("it writes in place through " + graph_.describe(versions_.slot(v).view));
       }
     }
     emitter_.placeAfter(id);
@@ -339,20 +341,19 @@ class Functionalizer {
       op.args.front().first = "input";
     }
     if (row.kind == InplaceKind::kFill) {
-      op.args = {{"self", Attr(old)},
-                 {"fill_value", op.has("value") ? op.arg("value") : Attr(0)},
-                 {"dtype", Attr()},
-                 {"layout", Attr()},
-                 {"device", Attr()},
-                 {"pin_memory", Attr()},
-                 {"memory_format", Attr()}};
+      op.args = {
+          {"self", Attr(old)},      {"fill_value", op.has("value") ? op.arg("value") : Attr(0)},
+          {"dtype", Attr()},        {"layout", Attr()},
+          {"device", Attr()},       {"pin_memory", Attr()},
+          {"memory_format", Attr()}};
       graph_.value(result).requires_grad = false;
       return result;
     }
-    const bool listed_pointwise = op.name == "aten.masked_fill.Scalar" ||
-                                  op.name == "aten.gelu.default" || op.name == "aten.abs.default";
-    op.traits.pointwise = op.traits.pointwise || listed_pointwise;
+    op.traits.pointwise = op.traits.pointwise || row.kind == InplaceKind::kElementwise;
     graph_.value(result).type.dtype = promotedDtype(graph_, op);
+    if (graph_.value(result).type.dtype == ir::DType::kBool) {
+      graph_.value(result).requires_grad = false;
+    }
     return castTo(result, type);
   }
 
@@ -367,12 +368,14 @@ class Functionalizer {
                    {"non_blocking", Attr(false)},
                    {"copy", Attr(false)},
                    {"memory_format", Attr()}};
-      value = emitter_.emit(std::move(cast), {{{type.dtype, graph_.type(value).shape}, grad, true}})[0];
+      value =
+          emitter_.emit(std::move(cast), {{{type.dtype, graph_.type(value).shape}, grad, true}})[0];
     }
     if (graph_.type(value).shape != type.shape) {
       Op expand;
       expand.name = "aten.expand.default";
-      expand.args = {{"self", Attr(value)}, {"size", Attr::ints(type.sizes())}, {"implicit", Attr(false)}};
+      expand.args = {
+          {"self", Attr(value)}, {"size", Attr::ints(type.sizes())}, {"implicit", Attr(false)}};
       value = emitter_.emit(std::move(expand), {{type, grad, true}})[0];
     }
     return value;
@@ -388,14 +391,17 @@ class Functionalizer {
     Op clone;
     clone.name = "aten.clone.default";
     clone.args = {{"self", Attr(value)}, {"memory_format", Attr()}};
-    return emitter_.emit(std::move(clone),
-                {{graph_.type(value), graph_.value(value).requires_grad && emitter_.gradMode(), true}})[0];
+    return emitter_.emit(
+        std::move(clone),
+        {{graph_.type(value), graph_.value(value).requires_grad && emitter_.gradMode(), true}})[0];
   }
 
-  // An operand now has a gradient that the original had not (a write gave it one): so have the results.
+  // An operand now has a gradient that the original had not (a write gave it one): so have the
+  // results.
   void raise(OpId id, ValueId original, ValueId now) {
-    const bool gained = (graph_.value(now).requires_grad && !graph_.value(original).requires_grad) ||
-                        raised_[original.at()] != 0;
+    const bool gained =
+        (graph_.value(now).requires_grad && !graph_.value(original).requires_grad) ||
+        raised_[original.at()] != 0;
     const Op& op = graph_.op(id);
     if (!gained || !emitter_.gradMode() || cutsGradient(op)) {
       return;
@@ -409,7 +415,8 @@ class Functionalizer {
     }
   }
 
-  // A value not laid out in memory as the original was, or computed from one, may be laid out otherwise.
+  // A value not laid out in memory as the original was, or computed from one, may be laid out
+  // otherwise.
   void restride(OpId id, ValueId original, ValueId now) {
     const bool rewritten = now.at() >= restrided_.size() || now != original;
     if (rewritten || restrided_[original.at()] != 0) {

@@ -57,8 +57,7 @@ bool anyInvalid(const std::vector<ExprId>& ids) {
 }
 
 std::size_t mix(std::size_t hash, std::size_t value) {
-  return (hash ^ (value + 0x9e3779b97f4a7c15ULL + (hash << 6U) + (hash >> 2U))) *
-         0x100000001b3ULL;
+  return (hash ^ (value + 0x9e3779b97f4a7c15ULL + (hash << 6U) + (hash >> 2U))) * 0x100000001b3ULL;
 }
 
 std::size_t hashOf(const Expr& e) {
@@ -143,7 +142,9 @@ ExprId IndexExprs::ofAtom(Expr atom) {
   return id.valid() ? affine(0, {{id, 1}}) : ExprId();
 }
 
-ExprId IndexExprs::integer(std::int64_t value) { return affine(value, {}); }
+ExprId IndexExprs::integer(std::int64_t value) {
+  return affine(value, {});
+}
 
 ExprId IndexExprs::index(std::int64_t dim, std::int64_t size) {
   if (size <= 1) {
@@ -179,7 +180,9 @@ ExprId IndexExprs::add(ExprId x, ExprId y, std::int64_t times) {
   return affine(constant, std::move(terms));
 }
 
-ExprId IndexExprs::scale(ExprId x, std::int64_t by) { return add(integer(0), x, by); }
+ExprId IndexExprs::scale(ExprId x, std::int64_t by) {
+  return add(integer(0), x, by);
+}
 
 ExprId IndexExprs::floorDiv(ExprId x, std::int64_t by) {
   if (!x.valid() || by <= 0) {
@@ -357,8 +360,7 @@ ExprId IndexExprs::negation(ExprId p) {
       for (ExprId arg : e.args) {
         args.push_back(negation(arg));
       }
-      return e.kind == ExprKind::kAnd ? disjunction(std::move(args))
-                                      : conjunction(std::move(args));
+      return e.kind == ExprKind::kAnd ? disjunction(std::move(args)) : conjunction(std::move(args));
     }
     default: {
       Expr out;

@@ -1,18 +1,20 @@
-// The value of a tensor as one scalar expression in its index variables, for tensors whose elements are
-// known functions of their position (masks, position ids, segment ids). Broadcasting, slicing and indexing
-// are substitutions of index variables; what has no rule is a load of a tensor that exists.
+// The value of a tensor as one scalar expression in its index variables, for tensors whose elements
+// are known functions of their position (masks, position ids, segment ids). Broadcasting, slicing
+// and indexing are substitutions of index variables; what has no rule is a load of a tensor that
+// exists.
 //
 //   integers   affine: c + sum of coef * atom; an atom is an index variable of known size, a load,
 //              select(p, a, b), floordiv(e, c), mod(e, c), abs(e), int(p)
 //   booleans   constants, e <= 0, e == 0, not (of e == 0 or a load), and, or, loads
 //   reals      constants, select(p, a, b), loads
 //
-// Integers are mathematical, not of a width: who makes an expression of a tensor checks that its interval
-// fits the tensor's type, and who evaluates one must not let a difference of loads wrap. Expressions are
-// hash-consed, so equal ones have equal ids; intervals of index variables decide comparisons, and a select
-// simplifies its branches under its condition. A constructor given an invalid id, or one that would
-// overflow, returns an invalid id, which stands for "no rule". Source: shared expression idiom of
-// index-based compilers (Halide, TVM), cut to what attention masks need.
+// Integers are mathematical, not of a width: who makes an expression of a tensor checks that its
+// interval fits the tensor's type, and who evaluates one must not let a difference of loads wrap.
+// Expressions are hash-consed, so equal ones have equal ids; intervals of index variables decide
+// comparisons, and a select simplifies its branches under its condition. A constructor given an
+// invalid id, or one that would overflow, returns an invalid id, which stands for "no rule".
+// Source: shared expression idiom of index-based compilers (Halide, TVM), cut to what attention
+// masks need.
 #pragma once
 
 #include <cstdint>
@@ -53,17 +55,17 @@ enum class ExprKind : std::uint8_t {
   kAbs,       // atom
   kFromBool,  // atom: 1 where args[0]
   // booleans
-  kBool,      // a is 0 or 1
+  kBool,  // a is 0 or 1
   kLessEqualZero,
   kEqualZero,
   kNot,
-  kAnd,       // args ascending, without duplicates
+  kAnd,  // args ascending, without duplicates
   kOr,
   // reals
   kReal,
   // every sort; of an integer, an atom
-  kSelect,    // args[0] ? args[1] : args[2]
-  kLoad,      // tensor a at indices args
+  kSelect,  // args[0] ? args[1] : args[2]
+  kLoad,    // tensor a at indices args
 };
 
 struct Expr {
@@ -112,7 +114,8 @@ class IndexExprs {
   std::optional<bool> constantBool(ExprId p) const;
   std::optional<double> constantReal(ExprId x) const;
 
-  // Index variable of dim i replaced by by_dim[i], all at once; an invalid entry leaves the variable.
+  // Index variable of dim i replaced by by_dim[i], all at once; an invalid entry leaves the
+  // variable.
   ExprId substitute(ExprId e, const std::vector<ExprId>& by_dim);
   // e, simplified where p holds.
   ExprId assume(ExprId e, ExprId p);

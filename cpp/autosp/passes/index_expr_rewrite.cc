@@ -1,5 +1,5 @@
-// Substitution, simplification under an assumption, and the text form of index expressions. Rewriting runs
-// the constructors again from the leaves, so what becomes constant folds.
+// Substitution, simplification under an assumption, and the text form of index expressions.
+// Rewriting runs the constructors again from the leaves, so what becomes constant folds.
 #include <utility>
 
 #include "autosp/passes/index_expr.h"
@@ -45,7 +45,7 @@ ExprId IndexExprs::rebuild(ExprId e, const std::vector<ExprId>& args) {
     case ExprKind::kLoad:
       return load(ir::ValueId(static_cast<std::size_t>(node.a)), args, node.sort, node.range);
   }
-  AUTOSP_CHECK(false, "an expression of unknown kind");
+  failCheck("rebuild", "an expression of unknown kind", __FILE__, __LINE__);
 }
 
 // An atom is rewritten to an integer expression, everything else to its own sort.

@@ -1,4 +1,5 @@
-// Index expressions: one id for equal expressions, what intervals and selects decide, what overflows.
+// Index expressions: one id for equal expressions, what intervals and selects decide, what
+// overflows.
 #include "autosp/passes/index_expr.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// In-place ATen overloads and their out-of-place forms. Both take the same arguments, of the same names.
+// In-place ATen overloads and their out-of-place forms. Both take the same arguments, of the same
+// names.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +11,11 @@
 namespace autosp::passes {
 
 enum class InplaceKind : std::uint8_t {
-  kCompute,   // the out-of-place form computes the new contents
-  kCopy,      // the new contents are another tensor, cast and broadcast (copy_, fill_ with a tensor)
-  kFill,      // the new contents are a scalar
-  kReshape,   // changes the shape or the history of the tensor object, not its contents
+  kCompute,  // the out-of-place form computes the new contents
+  kElementwise,  // the same, elementwise also where torch does not tag the in-place form pointwise
+  kCopy,     // the new contents are another tensor, cast and broadcast (copy_, fill_ with a tensor)
+  kFill,     // the new contents are a scalar
+  kReshape,  // changes the shape or the history of the tensor object, not its contents
 };
 
 struct InplaceOp {
@@ -25,8 +27,8 @@ struct InplaceOp {
 // Nothing for an op that is not in the table.
 std::optional<InplaceOp> findInplaceOp(std::string_view name);
 
-// The dtype that the out-of-place form of a kCompute op gives by torch's type promotion; in place, the
-// result is cast back to the dtype of what is written.
+// The dtype that the out-of-place form of a kCompute op gives by torch's type promotion; in place,
+// the result is cast back to the dtype of what is written.
 ir::DType promotedDtype(const ir::Graph& graph, const ir::Op& op);
 
 }  // namespace autosp::passes

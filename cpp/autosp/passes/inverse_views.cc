@@ -146,12 +146,13 @@ void OpEmitter::placeBefore(ir::OpId id) {
   after_ = {};
 }
 
-void OpEmitter::placeAfter(ir::OpId id) { after_ = id; }
+void OpEmitter::placeAfter(ir::OpId id) {
+  after_ = id;
+}
 
 std::vector<ValueId> OpEmitter::emit(Op op, const std::vector<Graph::ResultType>& types) {
   op.traits = {};
   op.results.clear();
-  op.origin = -1;
   if (op.location.empty()) {
     op.location = graph_.op(after_.valid() ? after_ : before_).location;
   }
@@ -195,11 +196,10 @@ ValueId putBack(OpEmitter& emitter, OpId view_id, std::size_t result, ValueId wh
     return emitter.emit(std::move(op), types)[0];
   }
   if (name == "permute") {
-    return emitter.emit(
-        make("aten.permute.default",
-             {{"self", Attr(part)},
-              {"dims", Attr::ints(inversePermutation(view.arg("dims").asInts()))}}),
-        types)[0];
+    return emitter.emit(make("aten.permute.default",
+                             {{"self", Attr(part)},
+                              {"dims", Attr::ints(inversePermutation(view.arg("dims").asInts()))}}),
+                        types)[0];
   }
   return emitter.emit(
       make("aten.reshape.default", {{"self", Attr(part)}, {"shape", Attr::ints(type.sizes())}}),

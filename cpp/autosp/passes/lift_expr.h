@@ -1,10 +1,12 @@
-// Tensors of a graph as index expressions (index_expr.h): walks from a value towards what it is computed
-// from, one rule an op, and stops with a load where there is no rule. A missing rule therefore costs
-// precision and never soundness: what lift() returns equals the tensor on every element.
+// Tensors of a graph as index expressions (index_expr.h): walks from a value towards what it is
+// computed from, one rule an op, and stops with a load where there is no rule. A missing rule
+// therefore costs precision and never soundness: what lift() returns equals the tensor on every
+// element.
 //
-// Two things have no expression at all: a tensor whose storage some op writes in place (it has no single
-// value), and a tensor with a symbolic dim. Arithmetic has a rule only where the interval of the result fits
-// the tensor's type, so nothing wraps; arithmetic on floating types has none, so nothing rounds.
+// Two things have no expression at all: a tensor whose storage some op writes in place (it has no
+// single value), and a tensor with a symbolic dim. Arithmetic has a rule only where the interval of
+// the result fits the tensor's type, so nothing wraps; arithmetic on floating types has none, so
+// nothing rounds.
 #pragma once
 
 #include <cstdint>
@@ -82,7 +84,7 @@ class ExprLift {
 
   const ir::Graph& graph_;
   IndexExprs exprs_;
-  std::vector<char> written_;  // by value: may share storage with what an op writes
+  std::vector<char> written_;                 // by value: may share storage with what an op writes
   std::vector<std::optional<ExprId>> known_;  // by value
 };
 

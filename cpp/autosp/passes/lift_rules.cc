@@ -1,5 +1,5 @@
-// The rules of single ops: what each ATen op of mask and position code does to the expression of its
-// operands. A rule returns an invalid id for arguments it does not cover.
+// The rules of single ops: what each ATen op of mask and position code does to the expression of
+// its operands. A rule returns an invalid id for arguments it does not cover.
 #include <algorithm>
 
 #include "autosp/passes/aliases.h"
@@ -10,10 +10,16 @@ namespace {
 
 using ir::DType;
 
-bool isBool(DType dtype) { return dtype == DType::kBool; }
-bool isInteger(DType dtype) { return dtype >= DType::kU8 && dtype <= DType::kI64; }
+bool isBool(DType dtype) {
+  return dtype == DType::kBool;
+}
+bool isInteger(DType dtype) {
+  return dtype >= DType::kU8 && dtype <= DType::kI64;
+}
 
-std::int64_t asDim(std::size_t d) { return static_cast<std::int64_t>(d); }
+std::int64_t asDim(std::size_t d) {
+  return static_cast<std::int64_t>(d);
+}
 
 // A dim argument as an index into the shape; nothing when absent or out of range.
 std::optional<std::size_t> dimArg(const ir::Op& op, std::string_view arg, std::size_t rank) {
@@ -212,8 +218,7 @@ ExprId ExprLift::slice(const ir::Op& op, const ir::TensorType& type) {
     return {};
   }
   const std::int64_t size = typeOf(op, "self").dim(*dim);
-  const std::int64_t first =
-      std::clamp<std::int64_t>(*start < 0 ? *start + size : *start, 0, size);
+  const std::int64_t first = std::clamp<std::int64_t>(*start < 0 ? *start + size : *start, 0, size);
   std::vector<ExprId> by_dim(type.rank());
   by_dim[*dim] =
       exprs_.add(exprs_.integer(first), exprs_.index(asDim(*dim), type.dim(*dim)), *step);
@@ -238,8 +243,8 @@ ExprId ExprLift::selectDim(const ir::Op& op, const ir::TensorType&) {
   return exprs_.substitute(lift(op.valueArg("self")), by_dim);
 }
 
-// Every leading dim is indexed by an integer tensor whose values are proved to be in range: a negative one
-// would wrap around.
+// Every leading dim is indexed by an integer tensor whose values are proved to be in range: a
+// negative one would wrap around.
 ExprId ExprLift::indexTensor(const ir::Op& op, const ir::TensorType& type) {
   if (!usable(op, "self") || !op.has("indices") || !op.arg("indices").isList()) {
     return {};
@@ -315,16 +320,16 @@ ExprId ExprLift::both(const ir::Op& op, const ir::TensorType& type) {
   if (!isBool(type.dtype)) {
     return {};
   }
-  return exprs_.conjunction({operand(op, "self", type, DType::kBool),
-                             operand(op, "other", type, DType::kBool)});
+  return exprs_.conjunction(
+      {operand(op, "self", type, DType::kBool), operand(op, "other", type, DType::kBool)});
 }
 
 ExprId ExprLift::either(const ir::Op& op, const ir::TensorType& type) {
   if (!isBool(type.dtype)) {
     return {};
   }
-  return exprs_.disjunction({operand(op, "self", type, DType::kBool),
-                             operand(op, "other", type, DType::kBool)});
+  return exprs_.disjunction(
+      {operand(op, "self", type, DType::kBool), operand(op, "other", type, DType::kBool)});
 }
 
 ExprId ExprLift::negated(const ir::Op& op, const ir::TensorType& type) {
@@ -409,8 +414,7 @@ ExprId ExprLift::unary(const ir::Op& op, const ir::TensorType& type) {
   if (!x.valid()) {
     return {};
   }
-  return checked(atenBaseName(op) == "neg" ? exprs_.scale(x, -1) : exprs_.absolute(x),
-                 type.dtype);
+  return checked(atenBaseName(op) == "neg" ? exprs_.scale(x, -1) : exprs_.absolute(x), type.dtype);
 }
 
 // By a positive constant, rounded down. Not modular, so the operands must fit the type too.
@@ -435,8 +439,7 @@ ExprId ExprLift::cumsum(const ir::Op& op, const ir::TensorType& type) {
   if (!isInteger(type.dtype) || !dim || !each) {
     return {};
   }
-  const ExprId count =
-      exprs_.add(exprs_.index(asDim(*dim), type.dim(*dim)), exprs_.integer(1));
+  const ExprId count = exprs_.add(exprs_.index(asDim(*dim), type.dim(*dim)), exprs_.integer(1));
   return checked(exprs_.scale(count, *each), type.dtype);
 }
 

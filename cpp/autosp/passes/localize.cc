@@ -23,10 +23,8 @@ using ir::Range;
 using ir::ValueId;
 
 // Ops whose shape argument is the shape of their result, by the argument's name.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 16> kShapeArguments = {{
-    {"aten.view.default", "size"},
+constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kShapeArguments = {{
     {"aten.reshape.default", "shape"},
-    {"aten._unsafe_view.default", "size"},
     {"aten.expand.default", "size"},
     {"aten.broadcast_to.default", "size"},
     {"aten.zeros.default", "size"},
@@ -37,8 +35,6 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 16> kShapeAr
     {"aten.new_ones.default", "size"},
     {"aten.new_full.default", "size"},
     {"aten.new_empty.default", "size"},
-    {"aten._reshape_alias.default", "size"},
-    {"aten.tile.default", ""},
     {"aten.view_copy.default", "size"},
 }};
 
@@ -112,6 +108,9 @@ class Localizer {
     if (any_cut) {
       localizeArguments(id);
     }
+    if (global_.ranks > 1) {
+      relaxView(id);
+    }
     return Status::ok();
   }
 
@@ -119,16 +118,11 @@ class Localizer {
     const Op& op = global_.op(id);
     Op& out = local_.op(id);
     for (const auto& [name, argument] : kShapeArguments) {
-      if (op.name == name && !argument.empty()) {
+      if (op.name == name) {
         out.set(argument, Attr::ints(local_.type(op.results[0]).sizes()));
       }
     }
-    // A converted value may be strided otherwise than the whole one was: a view of it may need a copy.
-    if (op.name == "aten.view.default" || op.name == "aten._unsafe_view.default") {
-      out.name = "aten.reshape.default";
-      out.args = {{"self", op.arg("self")},
-                  {"shape", Attr::ints(local_.type(op.results[0]).sizes())}};
-    } else if (op.name == "aten.unflatten.int") {
+    if (op.name == "aten.unflatten.int") {
       localizeUnflatten(id);
     } else if (op.name == "aten.slice.Tensor") {
       localizeSlice(id);
@@ -140,6 +134,59 @@ class Localizer {
       localizeArange(id);
     } else if (op.name == "aten.repeat_interleave.self_int") {
       out.set("output_size", Attr());
+    } else if (op.name.starts_with("aten.squeeze.")) {
+      localizeSqueeze(id);
+    } else if (op.find("groups") != nullptr) {
+      localizeGroups(id);
+    }
+  }
+
+  // A value that was gathered or exchanged is strided otherwise than it was as a whole, also where nothing is
+  // cut here: a view of it may need a copy.
+  void relaxView(OpId id) {
+    const Op& op = global_.op(id);
+    if (op.name != "aten.view.default" && op.name != "aten._unsafe_view.default" &&
+        op.name != "aten._reshape_alias.default" && op.name != "aten.view_as.default") {
+      return;
+    }
+    Op& out = local_.op(id);
+    out.name = "aten.reshape.default";
+    out.args = {{"self", op.arg("self")},
+                {"shape", Attr::ints(local_.type(op.results[0]).sizes())}};
+  }
+
+  // A dim goes where it has one element globally, not where a rank happens to hold one.
+  void localizeSqueeze(OpId id) {
+    const Op& op = global_.op(id);
+    const ir::TensorType& type = global_.type(op.operands()[0]);
+    std::vector<std::int64_t> asked;
+    if (const Attr* dim = op.find("dim")) {
+      asked = dim->isInt() ? std::vector<std::int64_t>{dim->asInt()} : dim->asInts();
+    }
+    const bool all = op.find("dim") == nullptr;
+    std::vector<std::int64_t> dims;
+    for (std::size_t d = 0; d < type.rank(); ++d) {
+      const bool named = all || std::any_of(asked.begin(), asked.end(), [&](std::int64_t dim) {
+                           return ir::normalDim(dim, type.rank()) == static_cast<std::int64_t>(d);
+                         });
+      if (named && type.dim(d) == 1) {
+        dims.push_back(static_cast<std::int64_t>(d));
+      }
+    }
+    Op& out = local_.op(id);
+    out.name = "aten.squeeze.dims";
+    out.args = {{"self", op.arg("self")}, {"dim", Attr::ints(dims)}};
+  }
+
+  // A convolution of each channel by itself, cut by channels: as many groups as channels are here.
+  void localizeGroups(OpId id) {
+    const Op& op = global_.op(id);
+    const std::int64_t groups = op.intArg("groups", 1);
+    const ValueId input = op.operands()[0];
+    const std::size_t spatial = global_.type(op.valueArg("weight")).rank() - 2;
+    const std::size_t channels = global_.type(input).rank() - spatial - 1;
+    if (groups > 1 && isCut(input) && static_cast<std::size_t>(form(input).cut.dim) == channels) {
+      local_.op(id).set("groups", Attr(local_.type(input).dim(channels)));
     }
   }
 

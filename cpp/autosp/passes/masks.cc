@@ -42,8 +42,8 @@ ExprId visibleWhere(IndexExprs& exprs, ExprId additive, double highest_fill) {
 
 }  // namespace
 
-MaskFacts maskFacts(ExprLift& lift, const ir::Graph& graph, ir::ValueId mask,
-                    std::int64_t queries, std::int64_t keys) {
+MaskFacts maskFacts(ExprLift& lift, const ir::Graph& graph, ir::ValueId mask, std::int64_t queries,
+                    std::int64_t keys) {
   IndexExprs& exprs = lift.exprs();
   const ir::TensorType& type = graph.type(mask);
   ExprId predicate = lift.lift(mask);
@@ -67,8 +67,8 @@ MaskFacts maskFacts(ExprLift& lift, const ir::Graph& graph, ir::ValueId mask,
     return facts;
   }
   const auto q_dim = static_cast<std::int64_t>(type.rank()) - 2;
-  const ExprId causal = exprs.lessEqualZero(
-      exprs.add(exprs.index(q_dim + 1, keys), exprs.index(q_dim, queries), -1));
+  const ExprId causal =
+      exprs.lessEqualZero(exprs.add(exprs.index(q_dim + 1, keys), exprs.index(q_dim, queries), -1));
   if (queries == keys && predicate == causal) {
     facts.kind = MaskKind::kCausal;
   }

@@ -1,6 +1,6 @@
-// What an attention mask says, from its expression over batch, head, query and key: that every key is
-// visible, that exactly the keys up to the query are, or neither. Additive masks count when each element is
-// 0 or so low that its weight after softmax is 0.
+// What an attention mask says, from its expression over batch, head, query and key: that every key
+// is visible, that exactly the keys up to the query are, or neither. Additive masks count when each
+// element is 0 or so low that its weight after softmax is 0.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct MaskFacts {
 };
 
 // Of a mask that broadcasts to [batch, heads, queries, keys].
-MaskFacts maskFacts(ExprLift& lift, const ir::Graph& graph, ir::ValueId mask,
-                    std::int64_t queries, std::int64_t keys);
+MaskFacts maskFacts(ExprLift& lift, const ir::Graph& graph, ir::ValueId mask, std::int64_t queries,
+                    std::int64_t keys);
 
 }  // namespace autosp::passes

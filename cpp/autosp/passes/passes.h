@@ -18,8 +18,10 @@ Status removeDeadOps(ir::Graph& graph, PassContext& context);
 // canonicalize: in-place ops on fresh tensors become the functional ones, ops that change nothing go.
 //   before:  %2 : f32[4] = aten.add_.Tensor(self=%1, other=%0, alpha=1) {pointwise, mutates}
 //   after:   %2 : f32[4] = aten.add.Tensor(self=%1, other=%0, alpha=1) {pointwise}
-// Errors: a write through a view, or to a value with a live view. A write to an input by which the program keeps
-// state stays. First of the rewrites: every later pass may take values as immutable.
+// Writes through views become values (a slice becomes a cat), and views read later are taken again. Errors: a
+// write through a view of an input, a read of what may share memory with what was written, an in-place op without
+// a known functional form. A write to an input by which the program keeps state stays. First of the rewrites:
+// every later pass may take values as immutable.
 Status canonicalize(ir::Graph& graph, PassContext& context);
 
 // analyze-masks: attention whose mask is provably "key <= query" becomes causal, an always true mask goes.

@@ -95,14 +95,15 @@ void PlacementNetwork::collectCandidates() {
       }
     }
   }
-  for (const sharding::AttentionSite& site : sharding::findAttention(graph_)) {
+  for (const sharding::AttentionSite& site : sharding::findAttention(graph_, rules_)) {
     if (site.written_out) {
-      const std::size_t rank = graph_.type(site.scores).rank();
-      ir::Cut cut;
-      cut.dim = rank >= 4 ? 1 : 0;
-      cut.base = graph_.type(site.scores).dim(static_cast<std::size_t>(cut.dim));
-      if (cut.base > 1) {
-        heads.seed(site.scores, cut);
+      if (!site.head_dims.empty()) {
+        ir::Cut cut;
+        cut.dim = site.head_dims.back();
+        cut.base = graph_.type(site.product).dim(static_cast<std::size_t>(cut.dim));
+        if (cut.base > 1) {
+          heads.seed(site.product, cut);
+        }
       }
       continue;
     }

@@ -1,5 +1,6 @@
-// What each value of a graph with in-place ops holds at the current point of a walk over its ops: the value
-// it was views of, and which of its storage's versions it was last taken from. functionalize.cc walks.
+// What each value of a graph with in-place ops holds at the current point of a walk over its ops:
+// the value it was views of, and which of its storage's versions it was last taken from.
+// functionalize.cc walks.
 #pragma once
 
 #include <optional>
@@ -13,12 +14,12 @@ namespace autosp::passes {
 
 // A value as the graph wrote it ("original"), seen by the walk.
 struct Slot {
-  ir::ValueId current;   // holds its contents, as of `version`
-  ir::ValueId parent;    // the original it is a view of; invalid for a whole storage
-  ir::OpId view;         // the op that takes the view; invalid when it is the parent itself
+  ir::ValueId current;  // holds its contents, as of `version`
+  ir::ValueId parent;   // the original it is a view of; invalid for a whole storage
+  ir::OpId view;        // the op that takes the view; invalid when it is the parent itself
   std::size_t storage = 0;
   int version = 0;
-  bool grad_mode = true;  // whether gradients were recorded where the view was taken
+  bool grad_mode = true;   // whether gradients were recorded where the view was taken
   std::string renamed_by;  // the op that changed the tensor object's shape or history
 };
 

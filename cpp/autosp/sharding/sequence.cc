@@ -18,7 +18,26 @@ bool isSoftmax(const Op& op) {
 
 bool isProduct(const Op& op) {
   return op.name == "aten.matmul.default" || op.name == "aten.bmm.default" ||
-         op.name == "aten.baddbmm.default";
+         op.name == "aten.baddbmm.default" || op.name == "aten.einsum.default";
+}
+
+bool holds(const DimMap& dim, int factor) {
+  return std::find(dim.factors.begin(), dim.factors.end(), factor) != dim.factors.end();
+}
+
+bool holds(const TensorMap& map, int factor) {
+  return std::any_of(map.begin(), map.end(), [&](const DimMap& dim) { return holds(dim, factor); });
+}
+
+bool contracts(const OpRule& rule, const TensorMap& map) {
+  for (const DimMap& dim : map) {
+    for (int factor : dim.factors) {
+      if (rule.factors[static_cast<std::size_t>(factor)].kind == FactorKind::kSum) {
+        return true;
+      }
+    }
+  }
+  return false;
 }
 
 bool keepsShape(const Graph& graph, const Op& op, ValueId from, ValueId to) {
@@ -54,15 +73,37 @@ ValueId productBehind(const Graph& graph, ValueId scores) {
   return {};
 }
 
-// True when the probabilities are the left factor of a matmul, through casts and dropout.
-bool weighsValues(const Graph& graph, const std::vector<std::vector<OpId>>& users, ValueId probs) {
+// Whether an op sums a value times another over the value's last dim.
+bool sumsLastDim(const Op& op, const OpRule& rule, ValueId value) {
+  const std::vector<ValueId> operands = op.operands();
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (operands[i] != value || rule.operands[i].empty() ||
+        rule.operands[i].back().factors.size() != 1) {
+      continue;
+    }
+    const int factor = rule.operands[i].back().factors[0];
+    if (rule.factors[static_cast<std::size_t>(factor)].kind != FactorKind::kSum) {
+      continue;
+    }
+    for (std::size_t k = 0; k < operands.size(); ++k) {
+      if (k != i && holds(rule.operands[k], factor)) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+// True when a product sums the probabilities over the keys, through casts and dropout.
+bool weighsValues(const Graph& graph, const RuleCache& rules,
+                  const std::vector<std::vector<OpId>>& users, ValueId probs) {
   std::vector<ValueId> work = {probs};
   while (!work.empty()) {
     const ValueId v = work.back();
     work.pop_back();
     for (OpId id : users[v.at()]) {
       const Op& op = graph.op(id);
-      if (isProduct(op) && op.operands()[0] == v) {
+      if (isProduct(op) && rules.rule(id) && sumsLastDim(op, *rules.rule(id), v)) {
         return true;
       }
       if (!op.results.empty() && keepsShape(graph, op, v, op.results[0])) {
@@ -71,6 +112,31 @@ bool weighsValues(const Graph& graph, const std::vector<std::vector<OpId>>& user
     }
   }
   return false;
+}
+
+// Sorts the product's dims, but the last, by which of its factors have them.
+void readProduct(const Op& op, const OpRule& rule, AttentionSite& site) {
+  const TensorMap& result = rule.results[0];
+  if (result.empty() || result.back().factors.size() != 1) {
+    return;
+  }
+  const int key = result.back().factors[0];
+  for (std::size_t d = 0; d + 1 < result.size(); ++d) {
+    if (result[d].factors.size() != 1) {
+      continue;
+    }
+    bool with_keys = false;
+    bool with_queries = false;
+    for (std::size_t i = 0; i < op.operands().size(); ++i) {
+      const TensorMap& map = rule.operands[i];
+      if (contracts(rule, map) && holds(map, result[d].factors[0])) {
+        (holds(map, key) ? with_keys : with_queries) = true;
+      }
+    }
+    if (with_queries) {
+      (with_keys ? site.head_dims : site.query_dims).push_back(static_cast<int>(d));
+    }
+  }
 }
 
 Cut plainCut(const Graph& graph, ValueId value, int dim) {
@@ -98,13 +164,13 @@ std::string remedyText(const std::vector<std::pair<std::string, int>>& inputs) {
 
 }  // namespace
 
-std::vector<AttentionSite> findAttention(const Graph& graph) {
+std::vector<AttentionSite> findAttention(const Graph& graph, const RuleCache& rules) {
   std::vector<AttentionSite> out;
   const auto users = graph.users();
   for (OpId id : graph.order()) {
     const Op& op = graph.op(id);
     if (isAttention(op)) {
-      out.push_back({id, false, {}, {}});
+      out.push_back({id, false, {}, {}, {}});
       continue;
     }
     if (!isSoftmax(op)) {
@@ -116,8 +182,16 @@ std::vector<AttentionSite> findAttention(const Graph& graph) {
       continue;
     }
     const ValueId product = productBehind(graph, scores);
-    if (product.valid() && weighsValues(graph, users, op.results[0])) {
-      out.push_back({id, true, scores, product});
+    if (!product.valid() || !weighsValues(graph, rules, users, op.results[0])) {
+      continue;
+    }
+    AttentionSite site{id, true, product, {}, {}};
+    const OpId made_by = graph.value(product).def;
+    if (rules.rule(made_by)) {
+      readProduct(graph.op(made_by), *rules.rule(made_by), site);
+    }
+    if (!site.query_dims.empty()) {
+      out.push_back(std::move(site));
     }
   }
   return out;
@@ -127,20 +201,43 @@ Result<SequenceFacts> inferSequence(const Graph& graph, const RuleCache& rules,
                                     const std::map<std::string, std::int64_t>& sequence_dims) {
   CutPropagation marks(graph, rules, CutPropagation::Through::kAnyFactor);
   std::vector<int> seeds;
-  for (const AttentionSite& site : findAttention(graph)) {
-    auto seed = [&](ValueId value, int from_end) {
-      const int dim = static_cast<int>(graph.type(value).rank()) - from_end;
-      if (dim >= 0 && graph.type(value).dim(static_cast<std::size_t>(dim)) > 1) {
-        seeds.push_back(marks.seed(value, plainCut(graph, value, dim)));
-      }
-    };
-    if (site.written_out) {
-      seed(site.scores, 2);
-      seed(site.scores, 1);
-    } else {
+  // Dims of which one is the query dim: it is the one that meets the keys, if any does.
+  struct Doubtful {
+    int key;
+    std::vector<int> queries;
+  };
+  std::vector<Doubtful> doubtful;
+  auto seed = [&](ValueId value, int dim) {
+    if (dim < 0 || graph.type(value).dim(static_cast<std::size_t>(dim)) <= 1) {
+      return -1;
+    }
+    return marks.seed(value, plainCut(graph, value, dim));
+  };
+  auto keep = [&](int id) {
+    if (id >= 0) {
+      seeds.push_back(id);
+    }
+  };
+  for (const AttentionSite& site : findAttention(graph, rules)) {
+    if (!site.written_out) {
       const Op& op = graph.op(site.op);
-      seed(op.valueArg("query"), 2);
-      seed(op.valueArg("key"), 2);
+      for (const char* name : {"query", "key"}) {
+        const ValueId value = op.valueArg(name);
+        keep(seed(value, static_cast<int>(graph.type(value).rank()) - 2));
+      }
+      continue;
+    }
+    const int key = seed(site.product, static_cast<int>(graph.type(site.product).rank()) - 1);
+    keep(key);
+    if (site.query_dims.size() == 1) {
+      keep(seed(site.product, site.query_dims[0]));
+      continue;
+    }
+    Doubtful& entry = doubtful.emplace_back(Doubtful{key, {}});
+    for (int dim : site.query_dims) {
+      if (const int id = seed(site.product, dim); id >= 0) {
+        entry.queries.push_back(id);
+      }
     }
   }
   std::map<std::string, ValueId> named;
@@ -174,6 +271,16 @@ Result<SequenceFacts> inferSequence(const Graph& graph, const RuleCache& rules,
     seeds.push_back(chosen.back());
   }
   marks.run();
+  for (const Doubtful& entry : doubtful) {
+    std::vector<int> self;
+    for (int id : entry.queries) {
+      if (entry.key >= 0 && marks.classOf(id) == marks.classOf(entry.key)) {
+        self.push_back(id);
+      }
+    }
+    const std::vector<int>& queries = self.empty() ? entry.queries : self;
+    seeds.insert(seeds.end(), queries.begin(), queries.end());
+  }
 
   // Classes that reach user inputs are the candidates.
   std::map<int, std::vector<std::pair<std::string, int>>> candidates;
@@ -186,6 +293,9 @@ Result<SequenceFacts> inferSequence(const Graph& graph, const RuleCache& rules,
       continue;
     }
     for (const auto& reached : marks.reached(input.value)) {
+      if (classes.count(marks.classOf(reached.seed)) == 0) {
+        continue;
+      }
       auto& list = candidates[marks.classOf(reached.seed)];
       const std::pair<std::string, int> entry{input.name, reached.cut.dim};
       if (std::find(list.begin(), list.end(), entry) == list.end()) {

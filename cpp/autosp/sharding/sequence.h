@@ -1,5 +1,5 @@
 // Which dims are the sequence. Attention defines it: the query and key dims of every attention (the op, or
-// one written out as matmul, softmax, matmul) are carried backwards and forwards through the rules; the
+// one written out as product, softmax, product: matmul, bmm or einsum) are carried backwards and forwards through the rules; the
 // inputs they reach are the ones that hold the sequence. Attention that relates two different sequences, or
 // none, is an error that lists the candidates and the sequence_dims to write.
 #pragma once
@@ -19,11 +19,15 @@ namespace autosp::sharding {
 struct AttentionSite {
   ir::OpId op;             // the attention op, or the softmax of a written-out one
   bool written_out = false;
-  ir::ValueId scores;      // written out: the softmax's operand, [..., query, key]
-  ir::ValueId product;     // written out: the result of the first matmul
+  // Written out: the result of the first product. Its last dim is the keys. A dim that only the queries have
+  // is the query dim, or the heads that share a key head; one that both factors have is the batch or the
+  // heads.
+  ir::ValueId product;
+  std::vector<int> query_dims;
+  std::vector<int> head_dims;
 };
 
-std::vector<AttentionSite> findAttention(const ir::Graph& graph);
+std::vector<AttentionSite> findAttention(const ir::Graph& graph, const RuleCache& rules);
 
 struct SequenceFacts {
   // By value: the cuts along the sequence, every boundary met.

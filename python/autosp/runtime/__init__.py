@@ -10,5 +10,6 @@ conversions  changes of form with the right gradient, except S(f) -> S(g)
 exchange     S(f) -> S(g): the all-to-all
 attention    scaled dot-product attention on local heads or local queries
 loss         cross-entropy over cut rows
+counting     bincount of a known size
 dropout      dropout whose mask depends on the global position only
 """

@@ -45,10 +45,10 @@ autosp.graph "forward" ranks=2 {
 }
 // ERROR: --timing takes no value
 // -----
-// RUN: --option objectve=time
+// RUN: --option objective=fast
 autosp.graph "forward" ranks=2 {
 }
-// ERROR: unknown option 'objectve' (did you mean 'objective'?); the options are objective, gradients, on_unsupported, outputs, attention, sequence_dims, rules, machine, ranks
+// ERROR: option objective: expected memory or time, found 'fast'
 // -----
 // RUN: --remove-dead-op
 autosp.graph "forward" ranks=2 {

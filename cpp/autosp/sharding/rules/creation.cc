@@ -16,6 +16,18 @@ std::optional<OpRule> create(const ir::Graph& graph, const ir::Op& op) {
   return rule;
 }
 
+// Between integers only: there a part begins at start + lo * step exactly, and the number of elements is
+// that of the whole, cut.
+std::optional<OpRule> arange(const ir::Graph& graph, const ir::Op& op) {
+  for (const char* bound : {"start", "end", "step"}) {
+    const ir::Attr* value = op.find(bound);
+    if (value != nullptr && !value->isInt()) {
+      return std::nullopt;
+    }
+  }
+  return create(graph, op);
+}
+
 // new_*: of the operand only the type is read.
 std::optional<OpRule> createLike(const ir::Graph& graph, const ir::Op& op) {
   const std::vector<ir::ValueId> operands = op.operands();
@@ -33,9 +45,9 @@ std::optional<OpRule> createLike(const ir::Graph& graph, const ir::Op& op) {
 
 const std::vector<RuleRow>& creationRules() {
   static const std::vector<RuleRow> rows = {
-      {"aten.arange.default", "() -> a", create},
-      {"aten.arange.start", "() -> a", create},
-      {"aten.arange.start_step", "() -> a", create},
+      {"aten.arange.default", "() -> a   (whole between floats)", arange},
+      {"aten.arange.start", "() -> a   (whole between floats)", arange},
+      {"aten.arange.start_step", "() -> a   (whole between floats)", arange},
       {"aten.zeros.default", "() -> ...", create},
       {"aten.ones.default", "() -> ...", create},
       {"aten.full.default", "() -> ...", create},

@@ -306,6 +306,35 @@ Rule indexWrite(const Graph& graph, const Op& op) {
   return std::move(build).build();
 }
 
+// Counts of a part add up to those of the whole where both have the same number of bins: every value lies
+// below minlength, as the size of the result says.
+Rule bincount(const Graph& graph, const Op& op) {
+  RuleBuilder build(graph, op);
+  const TensorType* self = build.type("self");
+  const TensorType* out = build.resultType(0);
+  if (self->rank() != 1 || op.intArg("minlength", 0) < out->dim(0)) {
+    return std::nullopt;
+  }
+  const int values = build.factor("n", self->dim(0), FactorKind::kSum);
+  build.operand("self", {values});
+  if (build.type("weights") != nullptr) {
+    build.operand("weights", {values});
+  }
+  build.results({build.factor("k", out->dim(0), FactorKind::kWhole)});
+  return std::move(build).build();
+}
+
+// The same, with bins between two given ends; min = max takes the ends from the values.
+Rule histc(const Graph& graph, const Op& op) {
+  RuleBuilder build(graph, op);
+  if (op.floatArg("min", 0.0) >= op.floatArg("max", 0.0)) {
+    return std::nullopt;
+  }
+  build.operand("self", build.factors(*build.type("self"), FactorKind::kSum));
+  build.results({build.factor("k", build.resultType(0)->dim(0), FactorKind::kWhole)});
+  return std::move(build).build();
+}
+
 // A number of classes found in the data is that of one rank's data only: no rule.
 Rule oneHot(const Graph& graph, const Op& op) {
   RuleBuilder build(graph, op);
@@ -379,6 +408,8 @@ const std::vector<RuleRow>& indexingRules() {
       {"aten.index_fill.int_Scalar", kWriteText, indexWrite},
       {"aten.index_fill.int_Tensor", kWriteText, indexWrite},
       {"aten.one_hot.default", "(...) -> ... 1", oneHot},
+      {"aten.bincount.default", "(n, n?) -> k   sum n, whole k (values below minlength)", bincount},
+      {"aten.histc.default", "(...) -> k   sum ..., whole k (min < max)", histc},
       {"aten.searchsorted.Tensor", "(... t, ... q, ... t?) -> ... q   whole t", searchsorted},
       {"aten.searchsorted.Scalar", "(t, t?) ->   whole t", searchsorted},
       {"aten.bucketize.Tensor", "(..., t) -> ...   whole t", bucketize},

@@ -202,6 +202,27 @@ TEST(OneHotRule, ClassesAreNoFactor) {
             "none");
 }
 
+TEST(CountingRules, PartsAddUpWhereTheBinsAreGiven) {
+  const auto bincount = [](std::int64_t minlength) {
+    return text(RuleCase("aten.bincount.default")
+                    .in("self", {6}, DType::kI64)
+                    .attr("minlength", minlength)
+                    .out({4}, DType::kI64));
+  };
+  EXPECT_EQ(bincount(4), "(n) -> k   sum n, whole k");
+  EXPECT_EQ(bincount(0), "none");
+  const auto histc = [](double max) {
+    return text(RuleCase("aten.histc.default")
+                    .in("self", {2, 6}, DType::kF32, false)
+                    .attr("bins", 4)
+                    .attr("min", 0.0)
+                    .attr("max", max)
+                    .out({4}, DType::kF32));
+  };
+  EXPECT_EQ(histc(3.0), "(d0 d1) -> k   sum d0 d1, whole k");
+  EXPECT_EQ(histc(0.0), "none");
+}
+
 TEST(SearchRule, TheSequenceIsWhole) {
   EXPECT_EQ(text(RuleCase("aten.searchsorted.Tensor")
                      .in("sorted_sequence", {9})

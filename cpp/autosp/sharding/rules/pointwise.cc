@@ -1,5 +1,5 @@
 // Elementwise ops. Those that torch tags pointwise need no row; the rows are the overloads that act
-// elementwise without the tag: casts, copies, in-place forms, comparisons under their second name, and a
+// elementwise without the tag: casts, copies, comparisons under their second name, and a
 // few that are elementwise but for one dim or one operand.
 #include <algorithm>
 
@@ -74,7 +74,7 @@ std::optional<OpRule> lookUp(const ir::Graph& graph, const ir::Op& op) {
   return rule;
 }
 
-// Overloads without the tag. In-place ones come as they are written: their result is their first operand.
+// Overloads without the tag. In-place ones are out of place by now (canonicalize).
 constexpr std::string_view kElementwise[] = {
     // Casts and copies.
     "to.device", "to.dtype", "to.dtype_layout", "to.prim_Device", "to.prim_dtype",
@@ -82,38 +82,27 @@ constexpr std::string_view kElementwise[] = {
     "_autocast_to_reduced_precision.default", "_cast_Byte.default", "_cast_Char.default",
     "_cast_Double.default", "_cast_Float.default", "_cast_Half.default", "_cast_Int.default",
     "_cast_Long.default", "_cast_Short.default", "contiguous.default", "alias.default",
-    "alias_copy.default", "detach.default", "detach_.default", "detach_copy.default",
-    "lift.default", "lift_fresh.default", "lift_fresh_copy.default", "copy.default",
-    "copy_.default", "pin_memory.default", "requires_grad_.default", "_lazy_clone.default",
+    "alias_copy.default", "detach.default", "detach_copy.default", "lift.default",
+    "lift_fresh.default", "lift_fresh_copy.default", "copy.default", "pin_memory.default",
+    "_lazy_clone.default",
     // Random, turned into a draw by global position.
     "dropout.default",
     // Fills and selections.
-    "fill.Scalar", "fill.Tensor", "fill_.Scalar", "fill_.Tensor", "zero.default", "zero_.default",
-    "masked_fill.Tensor", "masked_fill_.Scalar", "masked_fill_.Tensor", "where.Scalar",
+    "fill.Scalar", "fill.Tensor", "zero.default", "masked_fill.Tensor", "where.Scalar",
     "where.ScalarOther", "where.ScalarSelf", "_masked_scale.default",
     // Arithmetic.
-    "absolute.default", "abs_.default", "absolute_.default", "negative.default",
-    "negative_.default", "multiply.Scalar", "multiply.Tensor", "multiply_.Scalar",
-    "multiply_.Tensor", "subtract.Scalar", "subtract.Tensor", "subtract_.Scalar",
-    "subtract_.Tensor", "divide.Scalar", "divide.Tensor", "divide.Scalar_mode",
-    "divide.Tensor_mode", "divide_.Scalar", "divide_.Tensor", "divide_.Scalar_mode",
-    "divide_.Tensor_mode", "true_divide.Scalar", "true_divide_.Scalar", "true_divide_.Tensor",
-    "floor_divide.default", "floor_divide.Scalar", "floor_divide_.Tensor", "floor_divide_.Scalar",
-    "rsub.Tensor", "copysign_.Scalar", "copysign_.Tensor", "fix.default", "fix_.default",
-    "gcd_.default", "lcm_.default", "heaviside_.default", "xlogy_.Scalar_Other",
-    "_add_relu.Scalar", "_add_relu.Tensor", "arccos.default", "arccosh.default", "arcsin.default",
-    "arcsinh.default", "arctan.default", "arctan2.default", "arctanh.default",
+    "absolute.default", "negative.default", "multiply.Scalar", "multiply.Tensor", "subtract.Scalar",
+    "subtract.Tensor", "divide.Scalar", "divide.Tensor", "divide.Scalar_mode", "divide.Tensor_mode",
+    "true_divide.Scalar", "floor_divide.default", "floor_divide.Scalar", "rsub.Tensor",
+    "fix.default", "_add_relu.Scalar", "_add_relu.Tensor", "arccos.default", "arccosh.default",
+    "arcsin.default", "arcsinh.default", "arctan.default", "arctan2.default", "arctanh.default",
     // Comparisons and bits.
     "greater.Scalar", "greater.Tensor", "greater_equal.Scalar", "greater_equal.Tensor",
     "less.Scalar", "less.Tensor", "less_equal.Scalar", "less_equal.Tensor", "not_equal.Scalar",
-    "not_equal.Tensor", "eq_.Scalar", "eq_.Tensor", "ne_.Scalar", "ne_.Tensor", "ge_.Scalar",
-    "ge_.Tensor", "gt_.Scalar", "gt_.Tensor", "le_.Scalar", "le_.Tensor", "lt_.Scalar",
-    "lt_.Tensor", "isclose.default", "isreal.default", "__and__.Scalar", "__and__.Tensor",
-    "__or__.Scalar", "__or__.Tensor", "__iand__.Scalar", "__iand__.Tensor", "__ior__.Scalar",
-    "__ior__.Tensor", "__irshift__.Scalar", "__irshift__.Tensor", "isin.Tensor_Scalar",
+    "not_equal.Tensor", "isclose.default", "isreal.default", "__and__.Scalar", "__and__.Tensor",
+    "__or__.Scalar", "__or__.Tensor", "isin.Tensor_Scalar",
     // Activations.
-    "gelu_.default", "hardswish.default", "hardswish_.default", "log_sigmoid.default",
-    "log_sigmoid_forward.default", "mish_.default", "relu6_.default", "threshold_.default",
+    "hardswish.default", "log_sigmoid.default", "log_sigmoid_forward.default",
     "_prelu_kernel.default",
     // Complex numbers.
     "complex.default", "polar.default", "conj.default", "_conj.default", "real.default",
