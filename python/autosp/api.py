@@ -21,11 +21,16 @@ _rules: dict[str, str] = {}  # what register_rule was given: a declaration about
 def compile(model: torch.nn.Module, mesh=None, **options) -> torch.nn.Module:
     """Make `model` sequence parallel over `mesh`, in place, and return it.
 
-    mesh     1-D DeviceMesh (any dim name), or None for the default process group
+    model    any module; its parameters and `.grad` keep their names and their whole shapes
+    mesh     1-D DeviceMesh (any dim name) on the model's device, or None for the default process group
     options  see `autosp.config.Options`
 
-    From then on every rank of the mesh calls the model with the same full batch; losses, outputs and gradients are the single process's.
-    Compilation happens at the first call of each input shape. Raises CompileError (also at those calls).
+    From then on every rank of the mesh calls the model with the same full batch, whole shapes in; losses, outputs and gradients are
+    the single process's, whole shapes out (float outputs may be DTensors, see option `outputs`). Every call is collective over the
+    mesh. Compilation happens at the first call of each input shape and mode.
+
+    Raises CompileError for a wrong argument or option here, and at a call for what cannot be compiled or differs between ranks, on all
+    of them; InternalError for a fault of autosp; RuntimeError for a torch older than 2.11. The contract: docs/usage.md.
     """
     parsed = Options.parse(options)
     torch_compat.warn_untested()
@@ -37,7 +42,11 @@ def compile(model: torch.nn.Module, mesh=None, **options) -> torch.nn.Module:
 
 
 def explain(model: torch.nn.Module) -> Reports:
-    """What the compiler did for each graph of `model` so far; its str() is the text. Raises CompileError for a model without graphs."""
+    """What the compiler did for each graph of `model` (or of the model that DistributedDataParallel wraps) so far; its str() is the text.
+
+    Bytes in it are those one rank sends, or those of global tensors where it says so. It is local: no rank waits for another.
+    Raises CompileError for a model that was not compiled by autosp.compile or not called yet.
+    """
     call = torch_compat.compiled_call(getattr(model, "module", model))
     if not isinstance(call, CompiledCall):
         raise CompileError("the model was not compiled by autosp.compile", remedy="Call autosp.compile(model, mesh) first")
@@ -51,7 +60,11 @@ def register_rule(op, spelling: str) -> None:
 
     op        "namespace::name" or "namespace::name.overload", or a torch.ops overload
     spelling  operands, "->", results: a name for each dim; after them "sum k", "mean n" or "whole d" for factors that are contracted,
-              averaged or must not be cut. Models compiled afterwards use it. Raises CompileError when the spelling is not a rule.
+              averaged or must not be cut
+
+    Models compiled afterwards use it, before a built-in rule of the same op; every rank must register the same. It is taken on trust: the
+    op, run on the parts of a cut factor, must compute the parts of its results. A call whose shapes do not fit has no rule.
+    Raises CompileError when the spelling is not a rule. The notation: docs/sharding.md, after Shardy's factor rules.
     """
     name = str(op) if torch_compat.is_aten_like(op) else str(op).replace("::", ".")
     if name.count(".") == 1:
@@ -108,7 +121,9 @@ def _checked_mesh(model: torch.nn.Module, mesh):
     if mesh.ndim != 1:
         names = mesh.mesh_dim_names or ()
         sp = "sp" if "sp" in names else names[-1] if names else "sp"
-        raise CompileError(f"the argument mesh has {mesh.ndim} dims {tuple(names)}", remedy=f"Pass mesh['{sp}']: the ranks that share one batch")
+        raise CompileError(
+            f"the argument mesh has {mesh.ndim} dims {tuple(names)}", remedy=f"Pass mesh['{sp}']: the ranks that share one batch"
+        )
     if devices and devices != {mesh.device_type}:
         raise CompileError(
             f"the mesh is on {mesh.device_type} and the model's parameters are on {', '.join(sorted(devices))}",

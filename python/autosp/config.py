@@ -41,7 +41,7 @@ class MemoryBudget(NamedTuple):
 
 @dataclass(frozen=True)
 class Options:
-    """Options of `autosp.compile(model, mesh, **options)`.
+    """Options of `autosp.compile(model, mesh, **options)`. The same on every rank: their text is compared at each compile.
 
     inner           what compiles the local graph: "inductor" | "aot_eager" | "eager"
     sequence_dims   "auto", or input name -> its sequence dim; as text "input_ids:1,labels:1"
@@ -50,12 +50,15 @@ class Options:
     outputs         "auto": float outputs left sharded come back as DTensor when the graph also returns a scalar loss, else whole | "whole"
     attention       "auto" | "ulysses" (the same while no other way is built)
     checkpoint      "stock": what is saved for the backward is torch's choice (the only one built)
-    memory_budget   None (no other is built); as text "40GiB" or "60%"
+    memory_budget   None (no other is built); as text "40GiB" (bytes a rank) or "60%" (of the stock plan's peak)
     machine         None: the default cost table (no other is built)
-    check_inputs    "always": shapes and the contents of integer inputs are compared over the ranks at every call | "shapes" | "off"
+    check_inputs    "always": shapes and the contents of integer inputs are compared over the ranks at every call | "shapes": without the
+                    contents | "off": ranks with different inputs may hang, or train on a mixture
     on_unsupported  an op without a rule: "replicate" makes its operands whole and says so | "error" refuses
     fullgraph       True: a graph break is an error | False: values crossing a break are made whole, with a warning
     dynamic         False: one compile per length (True is not built)
+
+    Building one raises CompileError for a value that is not accepted; it names the option and the values that are.
     """
 
     inner: str = "inductor"
@@ -180,7 +183,8 @@ def _sequence_dims(value):
 
 
 def parse_memory_budget(value) -> MemoryBudget:
-    """ "40GiB" -> bytes, "60%" -> a fraction of the stock plan's peak. A bare number is refused: it may mean either."""
+    """ "40GiB" -> bytes, "60%" -> a fraction of the stock plan's peak. CompileError for a bare number, which may mean either, an unknown
+    unit, a share outside (0%, 100%], or less than a byte."""
     if isinstance(value, MemoryBudget):
         return value
     m = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+|%)\s*", value) if isinstance(value, str) else None

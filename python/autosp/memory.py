@@ -23,8 +23,8 @@ _active: PeakMeter | None = None
 
 
 class PeakMeter:
-    """Live bytes over the start of a `with` block and their peak. Readable inside the block (each reading restarts the profiler: a few
-    milliseconds) and after it. One at a time in a process: a nested one raises RuntimeError, as does a profiler of one's own around it.
+    """Bytes allocated in a `with` block and still live, and their peak. Readable inside the block (each reading restarts the profiler: a
+    few milliseconds) and after it. One at a time in a process: a nested one raises RuntimeError, as does a profiler of one's own around it.
     """
 
     def __init__(self):
@@ -88,17 +88,17 @@ class PeakMeter:
 
 
 def memory_allocated() -> int:
-    """`PeakMeter.memory_allocated` of the active meter."""
+    """`PeakMeter.memory_allocated` of the active meter, bytes. RuntimeError when none is active."""
     return _meter().memory_allocated()
 
 
 def max_memory_allocated() -> int:
-    """`PeakMeter.max_memory_allocated` of the active meter."""
+    """`PeakMeter.max_memory_allocated` of the active meter, bytes. RuntimeError when none is active."""
     return _meter().max_memory_allocated()
 
 
 def reset_peak_memory_stats() -> None:
-    """`PeakMeter.reset_peak_memory_stats` of the active meter."""
+    """`PeakMeter.reset_peak_memory_stats` of the active meter. RuntimeError when none is active."""
     _meter().reset_peak_memory_stats()
 
 

@@ -9,7 +9,8 @@ from . import _core
 
 @dataclass(frozen=True)
 class Report:
-    """core: the core's report; timing: a table of its passes; ranks: the sp degree."""
+    """One compiled graph. core: the core's report; timing: a table of its passes, in milliseconds; ranks: the sp degree. The same on every
+    rank, but for the times."""
 
     core: _core.Report
     timing: str
@@ -17,22 +18,23 @@ class Report:
 
     @property
     def values_cut(self) -> int:
-        """Float activations that carry the sequence and are computed cut."""
+        """How many float activations carry the sequence and are computed cut; views are not counted."""
         return self.core.summary["values_cut"]
 
     @property
     def values_whole(self) -> int:
-        """Float activations that carry the sequence and are computed whole on every rank."""
+        """How many float activations carry the sequence and are computed whole on every rank; views are not counted."""
         return self.core.summary["values_whole"]
 
     @property
     def ops_made_whole(self) -> int:
-        """Ops that read the sequence and have no sharding rule."""
+        """How many ops read the sequence and have no sharding rule."""
         return self.core.summary["ops_made_whole"]
 
     @property
     def collectives(self) -> list[tuple[str, int]]:
-        """(name, bytes a rank sends, forward and backward together) of each conversion that communicates."""
+        """(name, bytes a rank sends, forward and backward together) of each conversion that communicates, one entry a value: values that
+        travel in one collective are listed apart. The name is "all-to-all", or "all-gather / reduce-scatter" where the two ways differ."""
         out = []
         for c in self.core.conversions:
             names = [n for n in (c["forward"], c["backward"]) if n not in ("none", "slice", "pad")]
@@ -61,7 +63,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Reports:
-    """One report a compiled graph, in the order of compilation; str() is their text."""
+    """One report a compiled graph, in the order of compilation; str() is their text. The numbers below are those of the first graph."""
 
     graphs: tuple[Report, ...]
 
