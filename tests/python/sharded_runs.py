@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+
 from autosp import torch_compat
 from autosp.capture import capture
 from autosp.compiler import core_options
@@ -97,7 +98,8 @@ class Comparison(Program):
         imported = import_graph(self.captured, ranks, parsed.outputs == "auto")
         report, _ = imported.graph.run_forward(core_options(parsed), [], "")
         exported = [
-            export_graph(imported, imported.graph.localize(r), Rank(r, ranks, "threads", parsed.gradients == "reduced")) for r in range(ranks)
+            export_graph(imported, imported.graph.localize(r), Rank(r, ranks, "threads", parsed.gradients == "reduced"))
+            for r in range(ranks)
         ]
         forms = [imported.graph.form(v) for v in imported.graph.outputs]
         run = Run(report.summary, imported.graph.text(), report.conversions, [], [], forms)

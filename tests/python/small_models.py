@@ -28,7 +28,9 @@ class Block(nn.Module):
         q = self.q(h).view(B, S, self.heads, self.size).transpose(1, 2)
         k = self.k(h).view(B, S, self.kv, self.size).transpose(1, 2)
         v = self.v(h).view(B, S, self.kv, self.size).transpose(1, 2)
-        a = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=self.causal and mask is None, enable_gqa=self.kv != self.heads)
+        a = F.scaled_dot_product_attention(
+            q, k, v, attn_mask=mask, is_causal=self.causal and mask is None, enable_gqa=self.kv != self.heads
+        )
         x = x + F.dropout(self.o(a.transpose(1, 2).reshape(B, S, D)), self.p, self.training)
         return x + F.dropout(self.down(F.gelu(self.up(self.norm2(x)))), self.p, self.training)
 

@@ -3,10 +3,11 @@ metrics. Each form of loss runs on a length that 2, 3 and 4 ranks cut evenly or 
 
 import pytest
 import torch
-from small_models import VOCAB, Decoder, shifted_loss, tokens
-from sharded_runs import Comparison
 from torch import nn
 from torch.nn import functional as F
+
+from sharded_runs import Comparison
+from small_models import VOCAB, Decoder, shifted_loss, tokens
 
 
 def case(loss, B=2, S=13, ignored=0, extra=None, **options):
@@ -120,9 +121,7 @@ def token_accuracy(m, logits, labels, **_):
 
 def several_ahead(m, logits, labels, **_):
     """Multi-token prediction: the same logits against labels 1, 2 and 3 ahead."""
-    return sum(
-        F.cross_entropy(logits[:, :-k].reshape(-1, VOCAB), labels[:, k:].reshape(-1), ignore_index=-100) / k for k in (1, 2, 3)
-    )
+    return sum(F.cross_entropy(logits[:, :-k].reshape(-1, VOCAB), labels[:, k:].reshape(-1), ignore_index=-100) / k for k in (1, 2, 3))
 
 
 def last_position(m, logits, labels, **_):

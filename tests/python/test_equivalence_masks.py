@@ -3,10 +3,11 @@ uneven length cross the edges of shards."""
 
 import pytest
 import torch
-from sharded_runs import Comparison
-from small_models import VOCAB, Decoder, tokens
 from torch import nn
 from torch.nn import functional as F
+
+from sharded_runs import Comparison
+from small_models import VOCAB, Decoder, tokens
 
 LENGTHS = [7, 3, 1, 6]  # 17 positions
 
@@ -102,7 +103,11 @@ def test_packed_documents(how):
     ends = torch.tensor(LENGTHS).cumsum(0)
     labels = tokens(1, 17)["labels"].clone()
     labels[:, positions == 0] = -100
-    extra = {"document ids": dict(documents=ids_of[None]), "position ids": dict(positions=positions[None]), "cumulative lengths": dict(ends=ends)}
+    extra = {
+        "document ids": dict(documents=ids_of[None]),
+        "position ids": dict(positions=positions[None]),
+        "cumulative lengths": dict(ends=ends),
+    }
 
     def mask(ids, documents=None, positions=None, ends=None):
         if positions is not None:

@@ -3,10 +3,11 @@ bidirectional models, pooling, uneven heads and lengths."""
 
 import pytest
 import torch
-from sharded_runs import Comparison
-from small_models import VOCAB, Block, Decoder, PackedBlock, WrittenOutBlock, shifted_loss, tokens
 from torch import nn
 from torch.nn import functional as F
+
+from sharded_runs import Comparison
+from small_models import VOCAB, Block, Decoder, PackedBlock, WrittenOutBlock, shifted_loss, tokens
 
 
 def language_model(model, B=2, S=13, forward=None, **extra):
@@ -172,9 +173,19 @@ class AlibiFlashBlock(SinkBlock):
 
 
 BLOCKS = [
-    Block, PackedBlock, WrittenOutBlock, EinsumBlock, QueryFirstEinsumBlock, GroupedEinsumBlock, FlatHeadsBlock, ChunkedBlock, NormedHeadsBlock, ComplexRotaryBlock, SinkBlock,
+    Block,
+    PackedBlock,
+    WrittenOutBlock,
+    EinsumBlock,
+    QueryFirstEinsumBlock,
+    GroupedEinsumBlock,
+    FlatHeadsBlock,
+    ChunkedBlock,
+    NormedHeadsBlock,
+    ComplexRotaryBlock,
+    SinkBlock,
     AlibiFlashBlock,
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda b: b.__name__)
@@ -377,7 +388,9 @@ def test_positions_equal_to_other_sizes():
 # ---- lengths and heads
 
 
-@pytest.mark.parametrize("B, S, ranks", [(1, 15, (4,)), (1, 16, (4, 5)), (1, 17, (4,)), (1, 23, (4,)), (2, 30, (4,)), (1, 7, (2, 8)), (1, 2, (3,))])
+@pytest.mark.parametrize(
+    "B, S, ranks", [(1, 15, (4,)), (1, 16, (4, 5)), (1, 17, (4,)), (1, 23, (4,)), (2, 30, (4,)), (1, 7, (2, 8)), (1, 2, (3,))]
+)
 def test_length(B, S, ranks):
     torch.manual_seed(0)
 
@@ -390,7 +403,17 @@ def test_length(B, S, ranks):
 
 @pytest.mark.parametrize(
     "heads, kv, ranks",
-    [(40, 8, (5, 8, 10, 16)), (7, 7, (4,)), (5, 5, (2,)), (28, 4, (2, 4)), (7, 1, (2, 4)), (6, 2, (4, 5)), (2, 1, (4,)), (6, 3, (2, 4)), (20, 20, (8,))],
+    [
+        (40, 8, (5, 8, 10, 16)),
+        (7, 7, (4,)),
+        (5, 5, (2,)),
+        (28, 4, (2, 4)),
+        (7, 1, (2, 4)),
+        (6, 2, (4, 5)),
+        (2, 1, (4,)),
+        (6, 3, (2, 4)),
+        (20, 20, (8,)),
+    ],
 )
 def test_heads(heads, kv, ranks):
     """Rows 90-95: heads that the ranks do not divide, fewer heads than ranks, one key head."""

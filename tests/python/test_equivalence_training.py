@@ -3,12 +3,13 @@ frozen weights, adapters, buffers, regions without gradients, in-place updates."
 
 import pytest
 import torch
+from torch import nn
+from torch.nn import functional as F
+
 from autosp import torch_compat
 from autosp.errors import CompileError
 from sharded_runs import Comparison, tensors
 from small_models import VOCAB, Block, Decoder, PackedBlock, WrittenOutBlock, shifted_loss, tokens
-from torch import nn
-from torch.nn import functional as F
 
 
 def with_loss(m, ids, labels, **rest):
@@ -233,7 +234,9 @@ def test_no_grad(model):
 def test_inference_without_labels():
     torch.manual_seed(0)
     with torch.no_grad():
-        Comparison(Decoder(2), dict(ids=tokens(2, 13)["ids"]), lambda m, ids: dict(logits=m(ids), last=m(ids)[:, -1].argmax(-1))).check(2, 3)
+        Comparison(Decoder(2), dict(ids=tokens(2, 13)["ids"]), lambda m, ids: dict(logits=m(ids), last=m(ids)[:, -1].argmax(-1))).check(
+            2, 3
+        )
 
 
 class Lora(nn.Module):

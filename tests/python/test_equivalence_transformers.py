@@ -4,6 +4,7 @@ length. Llama, Qwen2/3, Mistral, Phi3, GPT-NeoX, GPT-2, Gemma2/3 and BERT are in
 import pytest
 import torch
 import transformers as T
+
 from autosp import torch_compat
 from autosp.errors import CompileError
 from sharded_runs import Comparison
@@ -63,13 +64,33 @@ def modernbert():
 
 def mamba():
     return T.MambaForCausalLM(
-        T.MambaConfig(hidden_size=32, num_hidden_layers=2, vocab_size=VOCAB, state_size=4, use_cache=False, pad_token_id=0, bos_token_id=1, eos_token_id=2)
+        T.MambaConfig(
+            hidden_size=32,
+            num_hidden_layers=2,
+            vocab_size=VOCAB,
+            state_size=4,
+            use_cache=False,
+            pad_token_id=0,
+            bos_token_id=1,
+            eos_token_id=2,
+        )
     )
 
 
 def t5():
     return T.T5ForConditionalGeneration(
-        T.T5Config(d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4, vocab_size=VOCAB, dropout_rate=0.0, use_cache=False, pad_token_id=0, decoder_start_token_id=0)
+        T.T5Config(
+            d_model=32,
+            d_kv=8,
+            d_ff=64,
+            num_layers=2,
+            num_heads=4,
+            vocab_size=VOCAB,
+            dropout_rate=0.0,
+            use_cache=False,
+            pad_token_id=0,
+            decoder_start_token_id=0,
+        )
     )
 
 

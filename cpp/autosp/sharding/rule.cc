@@ -108,7 +108,8 @@ std::optional<Strategy> cutFactor(const ir::Graph& graph, const ir::Op& op, cons
   AUTOSP_CHECK(operands.size() == rule.operands.size() && op.results.size() == rule.results.size(),
                "the rule " + rule.text() + " has other operands or results than " + op.name);
   const Factor& factor = rule.factors[static_cast<std::size_t>(cut.factor)];
-  if (factor.kind == FactorKind::kWhole || factor.size == 1) {
+  if (factor.kind == FactorKind::kWhole || factor.size == 1 ||
+      (factor.one_block && (cut.outer != 1 || cut.inner != 1))) {
     return std::nullopt;
   }
   Strategy out;

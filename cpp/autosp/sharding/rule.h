@@ -29,6 +29,7 @@ struct Factor {
   std::string name;       // for print: "b", "s", "k"
   std::int64_t size = 0;  // in the factor's own coordinates
   FactorKind kind = FactorKind::kPass;
+  bool one_block = false;  // may be cut only as a whole, not inside blocks [outer, n, inner] of it
 };
 
 // One dim of an operand or result: the product of these factors, outermost first; none for a dim of size 1

@@ -17,7 +17,7 @@ std::optional<OpRule> create(const ir::Graph& graph, const ir::Op& op) {
 }
 
 // Between integers only: there a part begins at start + lo * step exactly, and the number of elements is
-// that of the whole, cut.
+// that of the whole, cut. What a rank holds of several blocks is no arange.
 std::optional<OpRule> arange(const ir::Graph& graph, const ir::Op& op) {
   for (const char* bound : {"start", "end", "step"}) {
     const ir::Attr* value = op.find(bound);
@@ -25,7 +25,13 @@ std::optional<OpRule> arange(const ir::Graph& graph, const ir::Op& op) {
       return std::nullopt;
     }
   }
-  return create(graph, op);
+  std::optional<OpRule> rule = create(graph, op);
+  if (rule) {
+    for (Factor& factor : rule->factors) {
+      factor.one_block = true;
+    }
+  }
+  return rule;
 }
 
 // new_*: of the operand only the type is read.

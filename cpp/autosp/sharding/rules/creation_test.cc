@@ -38,6 +38,8 @@ TEST(CreationRules, ACutArangeHasNoOperands) {
   ASSERT_TRUE(strategy);
   EXPECT_TRUE(strategy->operands.empty());
   EXPECT_EQ(strategy->results[0].text(), "S(0,base=8)");
+  // In blocks, as of arange(8).view(2, 4) cut along its last dim, a rank would hold no arange.
+  EXPECT_FALSE(cutFactor(op.graph(), op.op(), *rule, {0, 2, 1, 4, 0}));
 }
 
 }  // namespace

@@ -40,8 +40,8 @@ TEST(WindowRules, CutOfASliceKeepsItsBoundaries) {
   const auto strategy = cutFactor(op.graph(), op.op(), *rule, {1, 1, 1, 9, 0});
   ASSERT_TRUE(strategy);
   EXPECT_EQ(strategy->operands[0].text(), "S(1,base=9)");
-  // 9 over 2 ranks is 5 and 4; without the first position 4 and 4, the plain deal of 8.
-  EXPECT_EQ(strategy->results[0].text(), "S(1,base=8)");
+  // 9 over 2 ranks is 5 and 4; without the first position 4 and 4, still boundaries of the 9.
+  EXPECT_EQ(strategy->results[0].text(), "S(1,base=9,shift=1)");
 }
 
 TEST(WindowRules, Narrow) {
