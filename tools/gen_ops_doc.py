@@ -48,6 +48,7 @@ def family_of(op: str, sources: dict[str, str]) -> str:
 def pointwise_overloads() -> list[str]:
     """ATen overloads that torch tags pointwise, without those that write into an `out` or random ones."""
     import torch
+
     from autosp.torch_compat import op_schema
 
     out = []

@@ -4,9 +4,10 @@
     model = autosp.compile(model, mesh["sp"])
 """
 
+from . import memory
 from ._core import __version__
 from .api import compile, explain, register_rule
 from .config import Options
 from .errors import CompileError, InternalError
 
-__all__ = ["CompileError", "InternalError", "Options", "__version__", "compile", "explain", "register_rule"]
+__all__ = ["CompileError", "InternalError", "Options", "__version__", "compile", "explain", "memory", "register_rule"]

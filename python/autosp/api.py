@@ -96,10 +96,10 @@ class CompiledCall:
                 found = torch_compat.compile_failure(error)
                 if found is None:
                     raise
-                if not isinstance(found, CompileError):
+                if isinstance(found, dict):  # refused by Dynamo, before the backend could tell the other ranks
                     found = CompileError(**found)
                     self.compiler.agreement.fail(str(found))
-                raise found from (None if isinstance(found, CompileError) and found.agreed else error)
+                raise found from (None if getattr(found, "agreed", False) else error)
 
 
 def _wire_device(mesh) -> torch.device:

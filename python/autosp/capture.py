@@ -7,6 +7,7 @@ stay as marker nodes, and every node keeps the stack trace of the model's own li
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -42,9 +43,12 @@ def capture(gm: fx.GraphModule, example_inputs: Sequence, positional_names: Sequ
             "the graph has symbolic sizes as inputs", remedy="Compile with dynamic=False: autosp compiles once for each length"
         )
     sources = torch_compat.placeholder_sources(gm)
+    named = list(zip(sources, example_inputs, gm.graph.find_nodes(op="placeholder"), strict=True))
+    names = [_name_and_kind(source, x, node.name, positional_names) for source, x, node in named]
+    seen = Counter(name for name, _ in names)
     inputs = tuple(
-        CapturedInput(*_name_and_kind(source, x, node.name, positional_names), x.requires_grad)
-        for source, x, node in zip(sources, example_inputs, gm.graph.find_nodes(op="placeholder"), strict=True)
+        CapturedInput(name if seen[name] == 1 else node.name, kind, x.requires_grad)  # two inputs of one name: Dynamo's own are unique
+        for (name, kind), (_, x, node) in zip(names, named, strict=True)
     )
     _refuse_higher_order(gm)
     graph = torch_compat.trace_pre_dispatch(gm, example_inputs)

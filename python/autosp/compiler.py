@@ -109,7 +109,7 @@ class Compiler:
 
     def _dump_dir(self) -> str | None:
         root = os.environ.get("AUTOSP_DUMP")
-        return os.path.join(root, f"rank{self.rank.index}", f"graph{len(self.reports)}") if root else None
+        return os.path.join(root, f"rank{dist.get_rank() if self.mesh is not None else 0}", f"graph{len(self.reports)}") if root else None
 
     def _dump(self, stem: str, text: str, suffix: str = "sp") -> None:
         folder = self._dump_dir()

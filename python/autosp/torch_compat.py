@@ -143,6 +143,9 @@ def partitioner(compare):
         def uuid(self):
             return "autosp.stock"
 
+        def __reduce__(self):  # Inductor pickles its settings to make the key of a cached graph
+            return str, (self.uuid(),)
+
     return Partitioner()
 
 

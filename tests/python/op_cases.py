@@ -23,7 +23,7 @@ def W(*shape: int) -> Spec:
     return Spec(shape, grad=False)
 
 
-def I(high: int, *shape: int) -> Spec:
+def Z(high: int, *shape: int) -> Spec:
     return Spec(shape, "int", 0, high)
 
 
@@ -78,7 +78,14 @@ add("einsum.default", "bi,bi", [F(5, 7), F(5, 7)])
 
 # ---- views
 VIEWS = "view.default reshape.default _unsafe_view.default"
-for shape, to in [((2, 5, 12), [10, 12]), ((10, 12), [2, 5, 3, 4]), ((5, 6), [3, 10]), ((5, 12), [5, -1, 3]), ((5, 1, 7), [5, 7]), ((5, 7), [1, 5, 1, 7])]:
+for shape, to in [
+    ((2, 5, 12), [10, 12]),
+    ((10, 12), [2, 5, 3, 4]),
+    ((5, 6), [3, 10]),
+    ((5, 12), [5, -1, 3]),
+    ((5, 1, 7), [5, 7]),
+    ((5, 7), [1, 5, 1, 7]),
+]:
     add(VIEWS, F(*shape), to)
 add("reshape.default", F(4, 6), [8, 3])
 add("_reshape_alias.default", F(2, 5, 6), [10, 6], [6, 1])
@@ -194,20 +201,22 @@ add("std.correction var.correction std_mean.correction var_mean.correction", F(5
 add("aminmax.default", F(5, 7))
 add("sum.dim_IntList", F(3, 5, 7), None)
 add("sum.dim_IntList mean.dim", F(3, 5, 7), [])
-add("sum.default", I(9, 5, 7))
+add("sum.default", Z(9, 5, 7))
 add("sum.dim_IntList", B(5, 7), [0])
 add("mean.dim", F(5, 7), [1], dtype=torch.float32)
-add("mean.default", I(9, 5, 7), dtype=F64)
+add("mean.default", Z(9, 5, 7), dtype=F64)
 add("any.default all.default count_nonzero.default", B(5, 7))
 add("any.dims all.dims", B(5, 7))
 add("any.dims all.dims", B(5, 7), [])
-add("count_nonzero.default", I(3, 5, 7), 1)
-add("count_nonzero.dim_IntList", I(3, 3, 5, 7), [0, 2])
-add("mode.default", I(3, 5, 7), 1, True)
+add("count_nonzero.default", Z(3, 5, 7), 1)
+add("count_nonzero.dim_IntList", Z(3, 3, 5, 7), [0, 2])
+add("mode.default", Z(3, 5, 7), 1, True)
 add("norm.Scalar", F(5, 7), 3)
 add("norm.ScalarOpt_dtype", F(5, 7), 2, dtype=F64)
 add("linalg_vector_norm.default", F(5, 7))
-ALONG = "softmax.int _safe_softmax.default special_softmax.default log_softmax.int special_log_softmax.default cumsum.default cumprod.default"
+ALONG = (
+    "softmax.int _safe_softmax.default special_softmax.default log_softmax.int special_log_softmax.default cumsum.default cumprod.default"
+)
 add(f"{ALONG} cummax.default cummin.default logcumsumexp.default", F(3, 5, 7), 1)
 add("softmax.int log_softmax.int cumsum.default", F(5, 7), -1)
 add("_softmax.default _log_softmax.default", F(3, 5, 7), -1, False)
@@ -228,36 +237,36 @@ add("batch_norm.default", F(5, 6, 7), F(6), F(6), W(6), W(6), False, 0.1, 1e-5, 
 add("instance_norm.default", F(5, 6, 7), F(6), F(6), None, None, True, 0.1, 1e-5, False)
 
 # ---- indexing
-add("embedding.default", F(9, 6), I(9, 5, 7), 3)
-add("embedding.default", F(9, 6), I(9, 5, 7), -1, True)
-add("index.Tensor _unsafe_index.Tensor", F(5, 7, 3), [I(5, 6)])
-add("index.Tensor", F(5, 7, 3), [None, I(7, 6)])
-add("index.Tensor", F(5, 7, 3), [I(5, 6, 1), I(7, 5)])
-add("index.Tensor", F(5, 7, 3), [I(5, 6), None, I(3, 6)])
-add("index.Tensor", F(5, 7, 3), [I(5), I(7, 4)])
+add("embedding.default", F(9, 6), Z(9, 5, 7), 3)
+add("embedding.default", F(9, 6), Z(9, 5, 7), -1, True)
+add("index.Tensor _unsafe_index.Tensor", F(5, 7, 3), [Z(5, 6)])
+add("index.Tensor", F(5, 7, 3), [None, Z(7, 6)])
+add("index.Tensor", F(5, 7, 3), [Z(5, 6, 1), Z(7, 5)])
+add("index.Tensor", F(5, 7, 3), [Z(5, 6), None, Z(3, 6)])
+add("index.Tensor", F(5, 7, 3), [Z(5), Z(7, 4)])
 add("index_put.default", F(5, 7, 3), [V(0, 3, 2)], F(3, 7, 3))
 add("index_put.default", F(5, 7, 3), [None, V(0, 3, 3)], F(3), True)
-add("index_select.default", F(5, 7), 1, I(7, 4))
-add("index_select.default", F(5, 7), 0, I(5, 6))
-add("index_add.default", F(5, 7), 1, I(7, 4), F(5, 4), alpha=2)
+add("index_select.default", F(5, 7), 1, Z(7, 4))
+add("index_select.default", F(5, 7), 0, Z(5, 6))
+add("index_add.default", F(5, 7), 1, Z(7, 4), F(5, 4), alpha=2)
 add("index_copy.default", F(5, 7), 1, V(1, 6, 3), F(5, 3))
 add("index_fill.int_Scalar", F(5, 7), 1, V(1, 6, 3), 0.5)
 add("index_fill.int_Tensor", F(5, 7), 1, V(1, 6, 3), F())
-add("gather.default", F(5, 7), 1, I(7, 5, 4))
-add("gather.default", F(5, 7), 1, I(7, 3, 4))
-add("take_along_dim.default", F(5, 7), I(7, 5, 4), 1)
-add("take_along_dim.default", F(5, 7), I(35, 6), ruled=False)
-add("take.default", F(5, 7), I(35, 6, 4))
+add("gather.default", F(5, 7), 1, Z(7, 5, 4))
+add("gather.default", F(5, 7), 1, Z(7, 3, 4))
+add("take_along_dim.default", F(5, 7), Z(7, 5, 4), 1)
+add("take_along_dim.default", F(5, 7), Z(35, 6), ruled=False)
+add("take.default", F(5, 7), Z(35, 6, 4))
 DISTINCT = Spec((5, 2), values=(0, 3, 1, 2, 6, 0, 4, 5, 2, 1))
 add("scatter.src scatter_add.default", F(5, 7), 1, DISTINCT, F(5, 2))
-add("scatter_add.default", F(5, 7), 1, I(7, 5, 4), F(5, 4))
+add("scatter_add.default", F(5, 7), 1, Z(7, 5, 4), F(5, 4))
 add("scatter.value", F(5, 7), 1, DISTINCT, 0.4)
 add("scatter.reduce", F(5, 7), 1, DISTINCT, F(5, 2), reduce="add", grad=False)
 add("scatter.value_reduce", F(5, 7), 1, DISTINCT, 0.4, reduce="multiply", grad=False)
 add("scatter_reduce.two", F(5, 7), 1, DISTINCT, F(5, 2), "sum")
 add("scatter_reduce.two", F(5, 7), 1, DISTINCT, F(5, 2), "amax", include_self=False)
-add("one_hot.default", I(6, 5, 7), 6)
-add("bincount.default", I(6, 35), None, 6)
+add("one_hot.default", Z(6, 5, 7), 6)
+add("bincount.default", Z(6, 35), None, 6)
 add("histc.default", W(5, 7), 4, 0.1, 0.9)
 add("one_hot.default", Spec((3, 5), values=(0, 1, 2, 3, 4, 5, 0, 0, 0, 0, 0, 1, 0, 0, 0)), -1, ruled=False)
 ROWS = V(0.1, 0.2, 0.4, 0.5, 0.9)
@@ -266,8 +275,8 @@ add("bucketize.Scalar", 0.3, ROWS)
 add("searchsorted.Tensor", Spec((2, 4), values=(0.1, 0.3, 0.5, 0.7, 0.2, 0.4, 0.6, 0.8)), F(2, 5))
 add("searchsorted.Tensor", ROWS, F(5, 7))
 add("searchsorted.Scalar", ROWS, 0.3)
-add("isin.Tensor_Tensor", I(9, 5, 7), I(9, 3))
-add("isin.Tensor_Scalar", I(9, 5, 7), 3)
+add("isin.Tensor_Tensor", Z(9, 5, 7), Z(9, 3))
+add("isin.Tensor_Scalar", Z(9, 5, 7), 3)
 
 # ---- losses
 IGNORED = Spec((5,), values=(2, -100, 0, 5, -100))
@@ -281,11 +290,11 @@ for reduction in (0, 1, 2):
     for smoothing in (0.0, 0.1):
         add("cross_entropy_loss.default", F(5, 6), IGNORED, W(6), reduction, -100, smoothing)
     add("cross_entropy_loss.default", F(5, 6), IGNORED, None, reduction)
-    add("cross_entropy_loss.default", F(5, 6, 7), I(6, 5, 7), W(6), reduction)
+    add("cross_entropy_loss.default", F(5, 6, 7), Z(6, 5, 7), W(6), reduction)
     add("cross_entropy_loss.default", F(5, 6), F(5, 6), W(6), reduction, -100, 0.1)
     add("nll_loss.default nll_loss_nd.default", F(5, 6), IGNORED, W(6), reduction)
     # Gathered along its classes the input comes in a layout that torch refuses in the backward.
-    add("nll_loss2d.default nll_loss_nd.default", F(5, 6, 7, 3), I(6, 5, 7, 3), None, reduction, skip=(("t0", 1),))
+    add("nll_loss2d.default nll_loss_nd.default", F(5, 6, 7, 3), Z(6, 5, 7, 3), None, reduction, skip=(("t0", 1),))
 
 # ---- convolutions, pools, interpolation
 for bias in (None, F(4)):
@@ -325,7 +334,7 @@ add("prelu.default", F(5, 6, 7, low=-0.9), F(1))
 add("_prelu_kernel.default", F(5, 6, 7, low=-0.9), F(1, 6, 1))
 add("dropout.default", F(5, 7), 0.5, False)
 add("to.device to.prim_Device", F(5, 7), torch.device("cpu"), torch.float32)
-add("to.other", F(5, 7), I(3, 4))
+add("to.other", F(5, 7), Z(3, 4))
 add("type_as.default", F(5, 7), Spec((3,), values=(1.0, 2.0, 3.0)))
 add("masked_fill.Tensor", F(5, 7), B(5, 1), F())
 add("fill.Tensor", F(5, 7), F())

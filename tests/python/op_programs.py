@@ -246,7 +246,11 @@ class OpProgram:
             for n, got, want in zip(self.inputs, gradients, self.gradients, strict=True):
                 zero = torch.zeros_like(self.inputs[n])
                 if want is not None or got is not None:
-                    self._compare(zero if got is None else got, zero if want is None else want, f"{where}: gradient of {n} (of a weight: the op's result)")
+                    self._compare(
+                        zero if got is None else got,
+                        zero if want is None else want,
+                        f"{where}: gradient of {n} (of a weight: the op's result)",
+                    )
         return run
 
     def _compare(self, got, want, what: str) -> None:

@@ -42,10 +42,19 @@ void placeOnOneRank(Graph& graph) {
   }
 }
 
-bool readsSequence(const Graph& graph, const Op& op, const sharding::SequenceFacts& sequence) {
-  const std::vector<ValueId> operands = op.operands();
-  return std::any_of(operands.begin(), operands.end(),
-                     [&](ValueId v) { return graph.value(v).is_tensor && sequence.carries(v); });
+// Bytes of what carries the sequence on either side of an op. Without a rule the marks do not pass through it:
+// an op between the inputs and the first attention is seen by its results only.
+std::int64_t sequenceBytes(const Graph& graph, const Op& op,
+                           const sharding::SequenceFacts& sequence) {
+  auto sum = [&](const std::vector<ValueId>& values) {
+    std::int64_t bytes = 0;
+    for (ValueId v : values) {
+      bytes += graph.value(v).is_tensor && sequence.carries(v) ? graph.type(v).bytes() : 0;
+    }
+    return bytes;
+  };
+  const std::int64_t read = sum(op.operands());
+  return read > 0 ? read : sum(op.results);
 }
 
 // Ops without a rule that read the sequence: a remark each, or a refusal.
@@ -53,13 +62,12 @@ Status reportMissingRules(const Graph& graph, const sharding::RuleCache& rules,
                           const sharding::SequenceFacts& sequence, PassContext& context) {
   for (OpId id : graph.order()) {
     const Op& op = graph.op(id);
-    if (op.traits.effect || rules.rule(id) || sharding::isAttention(op) ||
-        !readsSequence(graph, op, sequence)) {
+    if (op.traits.effect || rules.rule(id) || sharding::isAttention(op)) {
       continue;
     }
-    std::int64_t bytes = 0;
-    for (ValueId v : op.operands()) {
-      bytes += sequence.carries(v) ? graph.type(v).bytes() : 0;
+    const std::int64_t bytes = sequenceBytes(graph, op, sequence);
+    if (bytes == 0) {
+      continue;
     }
     Diagnostic diagnostic{Severity::kRemark, graph.describe(id), op.location,
                           "there is no sharding rule for this op; its operands are made whole (" +

@@ -197,8 +197,8 @@ std::optional<OpRule> attentionRule(const Graph& graph, const Op& op) {
       return type.dim(i) == query.dim(i) || type.dim(i) == 1;
     };
     const bool whole = head || !joins(key) || !joins(value);
-    query_dims.push_back(build.factor(name, query.dim(i),
-                                      whole ? FactorKind::kWhole : build.ifOccupied(query.dim(i))));
+    query_dims.push_back(whole ? build.factor(name, query.dim(i), FactorKind::kWhole)
+                               : build.occupiedFactor(name, query.dim(i)));
     // Key heads that each serve several query heads are a factor of their own.
     const auto ownOrShared = [&](const TensorType& type, const std::string& own_name) {
       return joins(type) ? query_dims.back()

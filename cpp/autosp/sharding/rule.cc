@@ -52,6 +52,13 @@ struct Place {
   ir::Cut cut;
 };
 
+bool leavesRankEmpty(const Factor& factor, const FactorCut& cut, int ranks) {
+  const ir::Cut whole{0, cut.outer, cut.inner, cut.base, cut.shift, 1};
+  const std::vector<ir::Range> ranges = whole.ranges(factor.size, ranks);
+  return std::any_of(ranges.begin(), ranges.end(),
+                     [](const ir::Range& range) { return range.size() <= 0; });
+}
+
 Place placeOf(const ir::Graph& graph, const OpRule& rule, const TensorMap& map, ir::ValueId value,
               const FactorCut& cut) {
   Place out;
@@ -109,7 +116,8 @@ std::optional<Strategy> cutFactor(const ir::Graph& graph, const ir::Op& op, cons
                "the rule " + rule.text() + " has other operands or results than " + op.name);
   const Factor& factor = rule.factors[static_cast<std::size_t>(cut.factor)];
   if (factor.kind == FactorKind::kWhole || factor.size == 1 ||
-      (factor.one_block && (cut.outer != 1 || cut.inner != 1))) {
+      (factor.one_block && (cut.outer != 1 || cut.inner != 1)) ||
+      (factor.occupied && leavesRankEmpty(factor, cut, graph.ranks))) {
     return std::nullopt;
   }
   Strategy out;

@@ -30,6 +30,7 @@ struct Factor {
   std::int64_t size = 0;  // in the factor's own coordinates
   FactorKind kind = FactorKind::kPass;
   bool one_block = false;  // may be cut only as a whole, not inside blocks [outer, n, inner] of it
+  bool occupied = false;   // may be cut only so that every rank holds a part
 };
 
 // One dim of an operand or result: the product of these factors, outermost first; none for a dim of size 1

@@ -218,7 +218,8 @@ Result<SequenceFacts> inferSequence(const Graph& graph, const RuleCache& rules,
       seeds.push_back(id);
     }
   };
-  for (const AttentionSite& site : findAttention(graph, rules)) {
+  const std::vector<AttentionSite> sites = findAttention(graph, rules);
+  for (const AttentionSite& site : sites) {
     if (!site.written_out) {
       const Op& op = graph.op(site.op);
       for (const char* name : {"query", "key"}) {
@@ -308,6 +309,10 @@ Result<SequenceFacts> inferSequence(const Graph& graph, const RuleCache& rules,
     for (int seed : chosen) {
       kept.insert(marks.classOf(seed));
     }
+  } else if (classes.empty() && !sites.empty()) {
+    return Diagnostic{Severity::kError, graph.describe(sites[0].op), graph.op(sites[0].op).location,
+                      "the sequence that attention runs over has length 1: there is nothing to cut",
+                      "Pass longer inputs; generation one token at a time is not supported."};
   } else if (classes.empty()) {
     return Diagnostic{Severity::kError, "", "",
                       "no sequence dimension was found: the program has no attention "

@@ -47,15 +47,14 @@ Rule convolve(const Graph& graph, const Op& op, bool transposed) {
   DimFactors kernel;
   int o = kNoFactor;
   if (groups == 1) {
-    const int c = build.factor(
-        "c", in_channels,
-        build.ifOccupied(in_channels, op.has("bias") ? FactorKind::kWhole : FactorKind::kSum));
-    o = build.factor("o", out_channels, build.ifOccupied(out_channels));
+    const int c = build.occupiedFactor("c", in_channels,
+                                       op.has("bias") ? FactorKind::kWhole : FactorKind::kSum);
+    o = build.occupiedFactor("o", out_channels);
     in.push_back(c);
     kernel = transposed ? DimFactors{c, o} : DimFactors{o, c};
   } else if (groups == in_channels && groups == out_channels) {
     // Each channel by itself; a rank runs as many groups as it holds channels.
-    o = build.factor("c", in_channels, build.ifOccupied(in_channels));
+    o = build.occupiedFactor("c", in_channels);
     in.push_back(o);
     kernel = {o, kNoFactor};
   } else {
@@ -105,7 +104,7 @@ Rule plane(const Graph& graph, const Op& op) {
     if (i < channel_dim) {
       in.push_back(build.factor("n", size));
     } else if (i == channel_dim) {
-      in.push_back(build.factor("c", size, build.ifOccupied(size)));
+      in.push_back(build.occupiedFactor("c", size));
     } else {
       in.push_back(
           build.factor("x" + std::to_string(i - channel_dim - 1), size, FactorKind::kWhole));

@@ -76,8 +76,9 @@ Rule channelNorm(const Graph& graph, const Op& op, bool own_statistics, bool per
   own_statistics = own_statistics || !running;
   const FactorKind mixed = own_statistics ? FactorKind::kWhole : FactorKind::kPass;
   DimFactors dims = {
-      build.factor("n", input->dim(0), per_row ? build.ifOccupied(input->dim(0)) : mixed),
-      build.factor("c", input->dim(1), build.ifOccupied(input->dim(1)))};
+      per_row ? build.occupiedFactor("n", input->dim(0))
+              : build.factor("n", input->dim(0), mixed),
+      build.occupiedFactor("c", input->dim(1))};
   for (std::size_t i = 2; i < input->rank(); ++i) {
     dims.push_back(build.factor("d" + std::to_string(i), input->dim(i), mixed));
   }

@@ -61,8 +61,12 @@ int RuleBuilder::factor(std::string name, std::int64_t size, FactorKind kind) {
   return static_cast<int>(factors_.size()) - 1;
 }
 
-FactorKind RuleBuilder::ifOccupied(std::int64_t size, FactorKind kind) const {
-  return size >= graph_.ranks ? kind : FactorKind::kWhole;
+int RuleBuilder::occupiedFactor(std::string name, std::int64_t size, FactorKind kind) {
+  const int out = factor(std::move(name), size, size >= graph_.ranks ? kind : FactorKind::kWhole);
+  if (out != kNoFactor) {
+    factors_.back().occupied = true;
+  }
+  return out;
 }
 
 DimFactors RuleBuilder::factors(const ir::TensorType& type, FactorKind kind,

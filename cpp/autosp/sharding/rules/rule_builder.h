@@ -33,9 +33,9 @@ class RuleBuilder {
 
   // A new factor; kNoFactor when its size is 0 or 1: there is nothing to cut.
   int factor(std::string name, std::int64_t size, FactorKind kind = FactorKind::kPass);
-  // `kind`, or kWhole where a cut would leave a rank without a part: for dims of which torch cannot
-  // run the op, or its backward, on none.
-  FactorKind ifOccupied(std::int64_t size, FactorKind kind = FactorKind::kPass) const;
+  // The same for a dim of which torch cannot run the op, or its backward, on none: it is not cut
+  // where a rank would hold no part.
+  int occupiedFactor(std::string name, std::int64_t size, FactorKind kind = FactorKind::kPass);
   // One new factor for each dim, named prefix0, prefix1, ...
   DimFactors factors(const ir::TensorType& type, FactorKind kind = FactorKind::kPass,
                      std::string_view prefix = "d");
