@@ -62,7 +62,6 @@ class Call:
 
     grad    whether the operands require gradients; None: where torch has a derivative
     ruled   whether these arguments have a rule
-    skip    (input, dim) that are not to be cut
     """
 
     op: str
@@ -70,7 +69,6 @@ class Call:
     kwargs: dict = field(default_factory=dict)
     grad: bool | None = True
     ruled: bool = True
-    skip: tuple[tuple[str, int], ...] = ()
 
     @property
     def target(self):
@@ -234,8 +232,7 @@ class OpProgram:
 
     def cuts(self, names: list[str]) -> list[tuple[str, int]]:
         """The (input, dim) that can be cut."""
-        dims = [(n, d) for n in names for d in range(self.inputs[n].dim()) if self.inputs[n].shape[d] > 1]
-        return [at for at in dims if at not in self.call.skip]
+        return [(n, d) for n in names for d in range(self.inputs[n].dim()) if self.inputs[n].shape[d] > 1]
 
     def check(self, name: str, dim: int, ranks: int) -> Run:
         """Run so, and compare every output and gradient of every rank with the whole run's."""

@@ -110,6 +110,7 @@ class Localizer {
     }
     if (global_.ranks > 1) {
       relaxView(id);
+      giveLayout(id);
     }
     return Status::ok();
   }
@@ -153,6 +154,29 @@ class Localizer {
     out.name = "aten.reshape.default";
     out.args = {{"self", op.arg("self")},
                 {"shape", Attr::ints(local_.type(op.results[0]).sizes())}};
+  }
+
+  // Torch refuses other layouts of these ops' first operand, forward or backward. No copy where it has this one.
+  void giveLayout(OpId id) {
+    static constexpr std::array<std::string_view, 4> kContiguous = {
+        "aten.view_as_complex.default", "aten.nll_loss2d.default", "aten.nll_loss_nd.default",
+        "aten.take_along_dim.default"};
+    const Op& op = global_.op(id);
+    if (std::find(kContiguous.begin(), kContiguous.end(), op.name) == kContiguous.end()) {
+      return;
+    }
+    const ValueId operand = op.operands()[0];
+    Op contiguous;
+    contiguous.name = "aten.contiguous.default";
+    contiguous.args = {{"self", Attr(operand)}};
+    contiguous.location = op.location;
+    const ir::Value& value = local_.value(operand);
+    const OpId made =
+        local_.addDetached(std::move(contiguous), {{value.type, value.requires_grad, true}});
+    local_.op(id).setOperand(0, local_.op(made).results[0]);
+    std::vector<OpId> order = local_.order();
+    order.insert(std::find(order.begin(), order.end(), id), made);
+    local_.setOrder(std::move(order));
   }
 
   // A dim goes where it has one element globally, not where a rank happens to hold one.

@@ -118,6 +118,18 @@ TEST(CutFactor, UnevenLengthsAndEmptyRanks) {
   EXPECT_EQ(hand.cut(hand.s), "S(0,base=4) Q -> S(0,base=4)");
 }
 
+TEST(CutFactor, AnOccupiedFactorIsCutOnlyWhereEveryRankHoldsAPart) {
+  Hand hand({4, 6}, ir::DType::kF32, 3);
+  hand.rule.results = {hand.rule.operands[0]};
+  hand.rule.factors[static_cast<std::size_t>(hand.s)].occupied = true;
+  const auto cut = [&](FactorCut at) {
+    return cutFactor(hand.op.graph(), hand.op.op(), hand.rule, at).has_value();
+  };
+  EXPECT_TRUE(cut({hand.s, 1, 1, 4, 0}));
+  EXPECT_FALSE(cut({hand.s, 2, 1, 2, 0}));   // two blocks of two elements
+  EXPECT_FALSE(cut({hand.s, 1, 1, 12, 0}));  // the window lies on the first rank
+}
+
 TEST(CutFactor, ARuleForOtherOperandsIsAnInternalError) {
   Hand hand({4, 6});
   EXPECT_THROW(hand.cut(hand.s), InternalError);
