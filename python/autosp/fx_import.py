@@ -37,8 +37,8 @@ _NO_GRAD = {"aten.detach.default", "aten.detach_.default", "aten.zeros_like.defa
 
 @dataclass
 class Imported:
-    """graph: the core's graph; nodes: FX nodes by their index (an op's origin); template: the program's outputs, ints in place of values
-    (positions in the core's outputs), anything else as it is."""
+    """graph: the core's graph; nodes: FX nodes by their index (an op's origin); template: the program's outputs, with an
+    _OutputSlot in place of each value and anything else as it is."""
 
     graph: Graph
     nodes: list[fx.Node]
@@ -77,7 +77,6 @@ class _Importer:
         self.grad_enabled = torch.is_grad_enabled()
         self.nodes: list[fx.Node] = []
         self.constants: dict[int, str] = {}
-        self.scalar_float_outputs = 0
 
     def run(self, outputs_may_stay_cut: bool) -> Imported:
         inputs = iter(self.captured.inputs)

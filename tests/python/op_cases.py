@@ -393,7 +393,7 @@ def _call_by_schema(name: str, make, number) -> Call | None:
             kwargs[argument.name] = value
         else:
             args.append(value)
-    # Written in place these leave torch's old gradient standing, as if they had not been there.
+    # Written in place to a tensor with a gradient these are refused: torch keeps the gradient of what was there before.
     return Call(name, tuple(args), kwargs, grad=False if re.match(r"aten\.logical_\w+_\.", name) else None)
 
 

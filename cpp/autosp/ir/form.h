@@ -64,7 +64,7 @@ struct Form {
   bool isWhole() const {
     return kind == FormKind::kWhole || kind == FormKind::kWholePartialGrad;
   }
-  // "R", "Q", "P", "S(1)", "S(0,outer=2,inner=8,base=3,shift=1,group=4)": defaults are left out; base is
+  // "R", "Q", "P", "S(1,base=32)", "S(0,outer=2,inner=8,base=3,shift=1,group=4)": defaults are left out; base is
   // always written.
   std::string text() const;
   friend auto operator<=>(const Form&, const Form&) = default;

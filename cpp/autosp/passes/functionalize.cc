@@ -277,6 +277,11 @@ class Functionalizer {
       if (!emitter_.gradMode() && graph_.value(now).requires_grad) {
         return refuse("it writes in place, without gradients, to a tensor that has one");
       }
+      if (row->kind == InplaceKind::kUnrecorded && graph_.value(now).requires_grad) {
+        return refuse(
+            "it writes truth values in place to a tensor that has a gradient, and torch keeps the "
+            "gradient of what was there before");
+      }
       if (versions_.slot(v).view.valid() && !hasInverse(graph_, versions_.slot(v).view)) {
         return refuse("it writes in place through " + graph_.describe(versions_.slot(v).view));
       }

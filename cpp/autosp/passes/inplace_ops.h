@@ -12,7 +12,8 @@ namespace autosp::passes {
 
 enum class InplaceKind : std::uint8_t {
   kCompute,  // the out-of-place form computes the new contents
-  kElementwise,  // the same, elementwise also where torch does not tag the in-place form pointwise
+  kUnrecorded,   // the same, but torch's autograd takes no notice of the write
+  kElementwise,  // as kCompute, elementwise also where torch does not tag the in-place form pointwise
   kCopy,     // the new contents are another tensor, cast and broadcast (copy_, fill_ with a tensor)
   kFill,     // the new contents are a scalar
   kReshape,  // changes the shape or the history of the tensor object, not its contents

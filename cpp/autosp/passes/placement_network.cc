@@ -52,7 +52,7 @@ bool isMeanCrossEntropy(const Op& op) {
 // Means that can be written as a sum and a division: a user's op with "mean n" is one whose sum is unknown.
 bool isMean(const Op& op) {
   return op.name == "aten.mean.dim" || op.name == "aten.mean.default" ||
-         op.find("reduction") != nullptr;
+         (op.name.starts_with("aten.") && op.find("reduction") != nullptr);
 }
 
 }  // namespace

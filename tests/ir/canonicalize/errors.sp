@@ -27,6 +27,14 @@ autosp.graph "forward" ranks=2 {
 // ERROR: aten.clamp_.default on %3 (model.py:6): it writes in place, without gradients, to a tensor that has one. Write it out of place
 // -----
 autosp.graph "forward" ranks=2 {
+  input %0 : f32[4,6] grad parameter "w"
+  %1 : f32[4,6] grad = aten.exp.default(self=%0)
+  %2 : f32[4,6] grad = aten.logical_not_.default(self=%1) {pointwise, mutates} at "model.py:8"
+  output %2 ""
+}
+// ERROR: aten.logical_not_.default on %2 (model.py:8): it writes truth values in place to a tensor that has a gradient, and torch keeps the gradient of what was there before. Write it out of place
+// -----
+autosp.graph "forward" ranks=2 {
   input %0 : f32[4,6] user "x"
   %1 : f32[4,6] = aten.exp.default(self=%0)
   %2 : f32[4,6] = aten.normal_.default(self=%1, mean=0.0, std=1.0, generator=none) {random, mutates} at "model.py:7"
