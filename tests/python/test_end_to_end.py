@@ -232,13 +232,13 @@ def disagreeing(rank: int, world: int, how: str):
     if how == "late":
         model(**batch(0, 8))
         return refused(model, **batch(1 + rank, 8))
-    if how == "compile":
+    if how in ("compile", "internal"):
         from autosp import compiler
 
         if rank == 1:
 
             def fail(*args):
-                raise RuntimeError("this rank's compiler is broken")
+                raise (RuntimeError if how == "compile" else autosp.InternalError)("this rank's compiler is broken")
 
             compiler.export_graph = fail
         try:
@@ -258,6 +258,7 @@ def disagreeing(rank: int, world: int, how: str):
         ("plan", "plan differs between ranks"),
         ("options", "plan differs between ranks"),
         ("compile", "this rank's compiler is broken"),
+        ("internal", "This is a fault of autosp, not of the model"),
     ],
 )
 def test_ranks_that_differ_all_stop(spawn, how, said):

@@ -6,7 +6,7 @@ import llama_graphs
 import pytest
 import torch
 import transformers
-from autosp import collective_list
+from autosp import CompileError, collective_list
 from autosp._core import Graph
 from lockstep import Program
 
@@ -83,6 +83,32 @@ def test_only_what_attention_reads_and_the_labels_are_longer_than_a_shard():
     local = graph.localize(0)
     whole = {name for name, _a, results, _o, _l in local.ops() for v in results if not name.startswith("torch.") and seq in local.shape(v)}
     assert whole == {"autosp.convert", "autosp.attention"}
+
+
+USERS_OP = """autosp.graph "forward" ranks=2 {
+  input %0 : f32[1,1,8,4] grad user "x"
+  %1 : f32[1,1,8,4] grad = aten.scaled_dot_product_attention.default(query=%0, key=%0, value=%0, attn_mask=none, dropout_p=0.0, is_causal=true, \
+scale=none, enable_gqa=false) from 1
+  %2 : f32[] grad = mylib.score.default(self=%1, reduction=1) from 2
+  output %2 "loss"
+}
+""".replace("\\\n", "")
+
+
+def test_a_users_mean_runs_whole_whatever_its_arguments_are_called():
+    graph = Graph.parse(USERS_OP)
+    graph.run_forward([], [("mylib.score.default", "b h s d -> () mean b h s d")], "")
+    (score,) = [op for op in graph.ops() if op[0].startswith("mylib")]
+    assert dict(score[1])["reduction"] == 1  # not turned into a sum of which nothing is known
+    (operand,) = [v for _, v in score[1] if hasattr(v, "index")]
+    assert graph.form(operand.index)[0] in ("R", "Q")
+
+
+def test_a_sequence_of_length_one_is_refused_as_such(program):
+    ids = torch.zeros(1, 1, dtype=torch.int64)
+    one = Program(program.model, lambda m: m(input_ids=ids, labels=ids))
+    with pytest.raises(CompileError, match="the sequence that attention runs over has length 1: there is nothing to cut"):
+        one.run(2)
 
 
 def test_the_plan_is_the_same_text_every_time():
