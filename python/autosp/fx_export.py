@@ -74,7 +74,7 @@ class _Exporter:
             elif name == "aten.bincount.default":
                 self._bincount(arguments, results, origin)
             elif name.startswith("torch."):
-                self._copy_marker(origin, results)
+                self._marker(arguments, results, origin)
             else:
                 self._call(name, arguments, results, origin)
         outputs = [self.env[v] for v in self.local.outputs]
@@ -107,19 +107,13 @@ class _Exporter:
         for k, value in enumerate(results):
             self.env[value] = self.graph.call_function(operator.getitem, (node, k))
 
-    def _copy_marker(self, origin: int, results: list[int]) -> None:
+    def _marker(self, arguments: dict, results: list[int], origin: int) -> None:
+        """An autocast or grad-mode marker: its node's target; a token among the arguments is the node that opened the region."""
         source = self.imported.nodes[origin]
-        tokens = {n: self.env[v] for n, v in self._token_values(source)}
-        node = self.graph.node_copy(source, lambda n: tokens[n])
+        args = [self._argument(v, o) for v, o in zip(arguments.values(), source.args, strict=True)]
+        node = self._note(self.graph.call_function(source.target, tuple(args)), origin)
         if results:
             self.env[results[0]] = node
-
-    def _token_values(self, source: fx.Node):
-        for parent in source.all_input_nodes:
-            origin = self.imported.nodes.index(parent)
-            for _name, _args, results, other, _loc in self.local.ops():
-                if other == origin:
-                    yield parent, results[0]
 
     def _call(self, name: str, arguments: dict, results: list[int], origin: int) -> None:
         target = _resolve(name)

@@ -226,17 +226,15 @@ def positional_names(forward) -> tuple[str, ...]:
 def compile_settings():
     """Dynamo's settings while a compiled module runs: logging does not break the graph, no recompile limit falls back to eager."""
     import logging
+    import sys
 
     ignored = {logging.Logger.warning, logging.Logger.info, logging.Logger.debug, logging.Logger.error}
     config = torch._dynamo.config
-    try:
-        from transformers.utils import logging as transformers_logging
-
-        logger = transformers_logging.get_logger("transformers")
-        ignored |= {logger.warning_once, logger.warning_advice, logger.info_once} if hasattr(logger, "info_once") else {logger.warning_once}
-        ignored |= {type(logger).warning_once} if hasattr(type(logger), "warning_once") else set()
-    except ImportError:
-        pass
+    theirs = sys.modules.get("transformers.utils.logging")  # its own functions, where the program uses it at all
+    if theirs is not None:
+        logger = theirs.get_logger("transformers")
+        names = ("warning_once", "warning_advice", "info_once")
+        ignored |= {getattr(owner, n) for owner in (logger, type(logger)) for n in names if hasattr(owner, n)}
     return config.patch(
         ignore_logging_functions=set(config.ignore_logging_functions) | ignored,
         recompile_limit=1 << 20,
