@@ -2,7 +2,7 @@
 
 python tools/check_layers.py [ROOT]
 
-upward-include     cpp/: a file includes a higher layer (support < ir < sharding < cost < passes < driver < bindings), or a header of this
+upward-include     cpp/: a file includes a higher layer (support < ir < sharding < cost < checkpoint < passes < driver < bindings), or a header of this
                    project by any other spelling than "autosp/<layer>/<file>"
 core-stands-alone  cpp/autosp includes torch, Python, nanobind, or GoogleTest outside a *_test.cc
 too-long           a .cc, .h or .py file over 600 lines
@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-CPP_LAYERS = ("support", "ir", "sharding", "cost", "passes", "driver")
+CPP_LAYERS = ("support", "ir", "sharding", "cost", "checkpoint", "passes", "driver")
 MAX_LINES = 600
 # What a module of python/autosp may import of autosp; a module that is not named here may import everything.
 PYTHON_LAYERS = {

@@ -24,6 +24,7 @@
 #include "autosp/passes/placement_network.h"
 #include "autosp/passes/report.h"
 #include "autosp/sharding/rule_table.h"
+#include "checkpoint_module.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -124,7 +125,7 @@ nb::object fromAttr(const Attr& attr) {
 autosp::ir::InputKind inputKind(const std::string& name) {
   using autosp::ir::InputKind;
   for (InputKind kind : {InputKind::kUser, InputKind::kParameter, InputKind::kBuffer,
-                         InputKind::kConstant, InputKind::kSeed}) {
+                         InputKind::kConstant, InputKind::kSeed, InputKind::kTangent}) {
     if (autosp::ir::inputKindName(kind) == name) {
       return kind;
     }
@@ -240,6 +241,29 @@ void bindPlacement(nb::module_& m) {
         "seconds of latency).");
 }
 
+using OptionTexts = std::vector<std::pair<std::string, std::string>>;
+
+double now();
+
+// (report, table of times)
+nb::tuple runPipeline(Graph& graph, const std::string& pipeline, const OptionTexts& options,
+                      const OptionTexts& rules, const std::string& dump_dir,
+                      const std::string& stop_after) {
+  autosp::passes::Options parsed;
+  for (const auto& [name, value] : options) {
+    check(autosp::passes::setOption(parsed, name, value));
+  }
+  parsed.rules = rules;
+  autosp::passes::Report report;
+  autosp::driver::RunConfig config;
+  config.dump_dir = dump_dir;
+  config.stop_after = stop_after;
+  config.now = now;
+  const auto record =
+      take(autosp::driver::runPipeline(graph, pipeline, parsed, report, config));
+  return nb::make_tuple(nb::cast(std::move(report)), autosp::driver::timingTable(record));
+}
+
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -302,6 +326,36 @@ NB_MODULE(_core, m) {
         d["ops_made_whole"] = r.summary.ops_made_whole;
         d["bytes_made_whole"] = r.summary.bytes_made_whole;
         d["plan_time"] = r.summary.plan_time;
+        d["sequence_length"] = r.summary.sequence_length;
+        return d;
+      })
+      .def_prop_ro("checkpoints", [](const autosp::passes::Report& r) -> nb::object {
+        if (!r.checkpoints) {
+          return nb::none();
+        }
+        const autosp::passes::CheckpointSummary& s = *r.checkpoints;
+        nb::dict d;
+        d["mode"] = s.mode;
+        d["saved"] = s.saved;
+        d["saved_attention"] = s.saved_attention;
+        d["saved_mlp"] = s.saved_mlp;
+        d["saved_residual"] = s.saved_residual;
+        d["saved_loss"] = s.saved_loss;
+        d["saved_other"] = s.saved_other;
+        d["recomputed_ops"] = s.recomputed_ops;
+        d["recomputed_matmuls"] = s.recomputed_matmuls;
+        d["recomputed_attention"] = s.recomputed_attention;
+        d["recomputed_collectives"] = s.recomputed_collectives;
+        d["recompute_time"] = s.recompute_time;
+        d["step_time"] = s.step_time;
+        d["peak"] = s.peak;
+        d["gradients"] = s.gradients;
+        d["peak_in_backward"] = s.peak_in_backward;
+        d["peak_op"] = s.peak_op;
+        d["peak_location"] = s.peak_location;
+        d["alive"] = s.alive;
+        d["frontier"] = s.frontier;
+        d["stock_peak"] = s.stock_peak;
         return d;
       });
 
@@ -323,7 +377,8 @@ NB_MODULE(_core, m) {
       .def("add_op",
            [](Graph& g, std::string name, const std::vector<std::pair<std::string, nb::object>>& args,
               const std::vector<std::optional<TypeTuple>>& results,
-              const std::vector<std::string>& traits, std::int64_t origin, std::string location) {
+              const std::vector<std::string>& traits, std::int64_t origin, std::string location,
+              const std::vector<std::int32_t>& bases) {
              Op op;
              op.name = std::move(name);
              for (const auto& [key, value] : args) {
@@ -334,6 +389,8 @@ NB_MODULE(_core, m) {
                op.traits.random |= trait == "random";
                op.traits.mutates |= trait == "mutates";
                op.traits.effect |= trait == "effect";
+               op.traits.keep |= trait == "keep";
+               op.traits.recompute |= trait == "recompute";
              }
              op.origin = origin;
              op.location = std::move(location);
@@ -345,6 +402,9 @@ NB_MODULE(_core, m) {
                  type.type = tensorType(std::get<0>(*result), std::get<1>(*result));
                  type.requires_grad = std::get<2>(*result);
                }
+               if (types.size() < bases.size() && bases[types.size()] >= 0) {
+                 type.base = ValueId(static_cast<std::size_t>(bases[types.size()]));
+               }
                types.push_back(std::move(type));
              }
              const OpId id = g.addOp(std::move(op), types);
@@ -354,34 +414,57 @@ NB_MODULE(_core, m) {
              }
              return out;
            },
-           "name"_a, "args"_a, "results"_a, "traits"_a, "origin"_a, "location"_a)
+           "name"_a, "args"_a, "results"_a, "traits"_a, "origin"_a, "location"_a,
+           "bases"_a = std::vector<std::int32_t>())
       .def("add_output",
-           [](Graph& g, std::optional<std::int32_t> value, std::string name, bool may_stay_cut) {
+           [](Graph& g, std::optional<std::int32_t> value, std::string name, bool may_stay_cut,
+              bool gradient, std::int32_t writes) {
              g.addOutput(value ? std::optional(ValueId(static_cast<std::size_t>(*value)))
                                : std::nullopt,
                          std::move(name), may_stay_cut);
+             g.outputs().back().gradient = gradient;
+             if (writes >= 0) {
+               g.outputs().back().writes = ValueId(static_cast<std::size_t>(writes));
+             }
            },
-           "value"_a.none(), "name"_a, "may_stay_cut"_a)
+           "value"_a.none(), "name"_a, "may_stay_cut"_a, "gradient"_a = false, "writes"_a = -1)
+      .def("mark_saved",
+           [](Graph& g, std::int32_t value) {
+             g.value(ValueId(static_cast<std::size_t>(value))).saved = true;
+           },
+           "value"_a, "The forward hands this value to the backward.")
       .def("verify", [](const Graph& g) { check(autosp::ir::verify(g)); })
       .def("run_forward",
-           [](Graph& g, const std::vector<std::pair<std::string, std::string>>& options,
+           [](Graph& g, const OptionTexts& options,
               const std::vector<std::pair<std::string, std::string>>& rules,
               const std::string& dump_dir, const std::string& stop_after) {
-             autosp::passes::Options parsed;
-             for (const auto& [name, value] : options) {
-               check(autosp::passes::setOption(parsed, name, value));
-             }
-             parsed.rules = rules;
-             autosp::passes::Report report;
-             autosp::driver::RunConfig config;
-             config.dump_dir = dump_dir;
-             config.stop_after = stop_after;
-             config.now = now;
-             const auto record = take(autosp::driver::runForward(g, parsed, report, config));
-             return nb::make_tuple(nb::cast(std::move(report)),
-                                   autosp::driver::timingTable(record));
+             return runPipeline(g, "forward", options, rules, dump_dir, stop_after);
            },
            "options"_a, "rules"_a, "dump_dir"_a, "stop_after"_a = "")
+      .def("run_joint",
+           [](Graph& g, const OptionTexts& options, const std::string& dump_dir) {
+             return runPipeline(g, "joint", options, {}, dump_dir, "");
+           },
+           "options"_a, "dump_dir"_a)
+      .def_prop_ro("saved",
+                   [](const Graph& g) {
+                     std::vector<std::int32_t> out;
+                     for (std::size_t i = 0; i < g.valueCount(); ++i) {
+                       if (g.value(ValueId(i)).saved) {
+                         out.push_back(static_cast<std::int32_t>(i));
+                       }
+                     }
+                     return out;
+                   })
+      .def_prop_ro("recomputed", [](const Graph& g) {
+        std::vector<std::int64_t> origins;
+        for (OpId id : g.order()) {
+          if (g.op(id).traits.recompute) {
+            origins.push_back(g.op(id).origin);
+          }
+        }
+        return origins;
+      })
       .def("localize",
            [](const Graph& g, int rank) { return take(autosp::passes::localize(g, rank)); },
            "rank"_a)
@@ -411,6 +494,10 @@ NB_MODULE(_core, m) {
              }
              return out;
            })
+      .def("base", [](const Graph& g, std::int32_t value) {
+        const ValueId base = g.value(ValueId(static_cast<std::size_t>(value))).base;
+        return base.valid() ? base.index : value;
+      }, "value"_a, "The value that owns the memory of this one.")
       .def("shape", [](const Graph& g, std::int32_t value) {
         return g.type(ValueId(static_cast<std::size_t>(value))).sizes();
       })
@@ -429,6 +516,7 @@ NB_MODULE(_core, m) {
            });
 
   bindPlacement(m);
+  bindCheckpointAlgorithms(m);
   m.def("check_rule", [](const std::string& op, const std::string& spelling) {
     autosp::sharding::RuleTable table;
     check(table.add(op, spelling));

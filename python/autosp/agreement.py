@@ -132,6 +132,20 @@ class Agreement:
 
         self._round(key, summary, judge, detail)
 
+    def alike(self, key: str, payload: str) -> bool:
+        """Whether all ranks bring the same `payload`; the same answer on every rank."""
+        digest = hashlib.blake2b(payload.encode(), digest_size=16).digest()
+        _, verdict = self._round(key, digest, lambda brought: None, str, lambda brought: len(set(brought.values())) == 1)
+        return verdict.get("said", True)
+
+    def first(self, key: str, payload: str) -> str:
+        """The `payload` that the group's first rank brings, on every rank."""
+        slot, _ = self._round(key, _pack(payload) if self.me == self.ranks[0] else b"", lambda brought: None, str)
+        if self.me == self.ranks[0]:
+            return payload
+        # Still there: its rank deletes it after a later comparison, to which this rank comes after reading.
+        return _unpack(self._store.get(f"{slot}/{self.ranks[0]}").partition(b"\n")[2])
+
     def ready(self, key: str = "compiled") -> None:
         """Every rank has come this far: call it after the last step that can fail and before the first collective."""
         self.same(key, "")
@@ -157,16 +171,19 @@ class Agreement:
 
     # ---- one slot
 
-    def _round(self, key: str, summary: bytes, judge: Callable, detail: Callable[[str], str]) -> None:
+    def _round(
+        self, key: str, summary: bytes, judge: Callable, detail: Callable[[str], str], say: Callable | None = None
+    ) -> tuple[int, dict]:
+        """(slot, verdict) of a comparison that holds; say(brought): what the verdict tells beyond that."""
         if self._store is None:
-            return
+            return 0, {}
         slot = self._take_slot()
         try:
             self._store.set(f"{slot}/{self.me}", key.encode() + b"\n" + summary)
             self._stale.append(f"{slot}/{self.me}")
             compose = None
             if self.me == self.ranks[0]:
-                verdict, compose = self._judge(slot, key, judge)
+                verdict, compose = self._judge(slot, key, judge, say)
             else:
                 verdict = self._wait(slot, [f"{slot}/v"], self.timeout + _GRACE) or self._time_out(slot, key)
             if verdict["kind"] == "differ":
@@ -176,6 +193,7 @@ class Agreement:
             for old in [k for k in self._stale if not k.startswith(f"{slot}/")]:
                 self._store.delete_key(old)
             self._stale = [k for k in self._stale if k.startswith(f"{slot}/")]
+            return slot, verdict
         except RuntimeError as error:
             if isinstance(error, CompileError):
                 raise
@@ -185,7 +203,7 @@ class Agreement:
                 agreed=True,
             ) from error
 
-    def _judge(self, slot: int, key: str, judge: Callable):
+    def _judge(self, slot: int, key: str, judge: Callable, say: Callable | None):
         """The first rank: wait for all, compare, write the verdict. Returns it and the composer of a difference's message."""
         verdict = self._wait(slot, [f"{slot}/{r}" for r in self.ranks], self.timeout)
         if verdict is None:
@@ -204,7 +222,7 @@ class Agreement:
             verdict = _failed(f"ranks are at different steps of the compilation: {where}", _TOGETHER)
         else:
             fault = judge(brought)
-            verdict = {"kind": "ok"}
+            verdict = {"kind": "ok"} if say is None else {"kind": "ok", "said": say(brought)}
             if fault:
                 verdict, compose = {"kind": "differ", "items": fault[0]}, fault[1]
         return self._write_verdict(slot, verdict), compose

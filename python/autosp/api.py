@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 
 import torch
@@ -22,7 +23,8 @@ def compile(model: torch.nn.Module, mesh=None, **options) -> torch.nn.Module:
     """Make `model` sequence parallel over `mesh`, in place, and return it.
 
     model    any module; its parameters and `.grad` keep their names and their whole shapes
-    mesh     1-D DeviceMesh (any dim name) on the model's device, or None for the default process group
+    mesh     1-D DeviceMesh (any dim name) on the model's device, or None for the default process group. A program of one process (no
+             process group, no launcher) is not sharded: `checkpoint` and `memory_budget` save its memory
     options  see `autosp.config.Options`
 
     From then on every rank of the mesh calls the model with the same full batch, whole shapes in; losses, outputs and gradients are
@@ -79,13 +81,16 @@ class CompiledCall:
     def __init__(self, model: torch.nn.Module, mesh, options: Options, rules: dict[str, str]):
         forward = type(model).forward
         self.model, self.options = model, options
-        self.check = InputCheck(mesh.get_group(), options.check_inputs, model.forward, _wire_device(mesh))
+        self.check = None  # one process has nobody to differ from
+        if mesh is not None:
+            self.check = InputCheck(mesh.get_group(), options.check_inputs, model.forward, _wire_device(mesh))
         self.compiler = Compiler(options, mesh, rules, torch_compat.positional_names(forward))
         self.parameters_checked = False
         self.compiled: Callable = torch_compat.compile_call(model, self.compiler.compile, options.fullgraph)
 
     def __call__(self, *args, **kwargs):
-        self.check.check(args, kwargs, state="training" if self.model.training else "evaluation")
+        if self.check is not None:
+            self.check.check(args, kwargs, state="training" if self.model.training else "evaluation")
         if not self.parameters_checked:
             parameters_agree(self.model, self.compiler.agreement)
             self.parameters_checked = True
@@ -106,7 +111,14 @@ def _wire_device(mesh) -> torch.device:
     return torch.device(mesh.device_type) if mesh.device_type == "cpu" else torch.device(mesh.device_type, torch.cuda.current_device())
 
 
+def _is_alone() -> bool:
+    """Whether this is the only process: no process group, and no launcher that started others."""
+    return not dist.is_initialized() and int(os.environ.get("WORLD_SIZE", "1")) == 1
+
+
 def _checked_mesh(model: torch.nn.Module, mesh):
+    if mesh is None and _is_alone():
+        return None
     if not dist.is_initialized():
         raise CompileError(
             "torch.distributed is not initialised, so the argument mesh has no process group to stand for",
@@ -135,12 +147,14 @@ def _checked_mesh(model: torch.nn.Module, mesh):
 def backend_for(options: dict | None) -> Callable[[torch.fx.GraphModule, Sequence], Callable]:
     """The Dynamo backend with these options over the whole world, for `model.compile(backend="autosp", options=...)`."""
     parsed = Options.parse(options)
-    if not dist.is_initialized():
+    if not dist.is_initialized() and not _is_alone():
         raise CompileError(
             "torch.distributed is not initialised", remedy="Call torch.distributed.init_process_group before the first call of the model"
         )
 
     def compile_graph(gm, example_inputs):
+        if _is_alone():
+            return Compiler(parsed, None, dict(_rules)).compile(gm, example_inputs)
         device = next((x.device.type for x in example_inputs if isinstance(x, torch.Tensor)), "cpu")
         mesh = torch_compat.world_mesh(device)
         compiler = Compiler(parsed, mesh, dict(_rules))

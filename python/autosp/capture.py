@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import torch
 from torch import fx
@@ -29,10 +29,15 @@ class CapturedInput:
 
 @dataclass(frozen=True)
 class Captured:
-    """graph: ATen ops with global shapes in meta["val"]; inputs: one entry a placeholder, in order."""
+    """graph: ATen ops with global shapes in meta["val"]; inputs: one entry a placeholder, in order; policies: the selective checkpoint
+    policy, or None, of each region that the user checkpoints. A region's nodes carry its number in meta["custom"][REGION]."""
 
     graph: fx.GraphModule
     inputs: tuple[CapturedInput, ...]
+    policies: dict[int, Callable | None] = field(default_factory=dict)
+
+
+REGION = "autosp_checkpoint"
 
 
 def capture(gm: fx.GraphModule, example_inputs: Sequence, positional_names: Sequence[str] = ()) -> Captured:
@@ -51,26 +56,51 @@ def capture(gm: fx.GraphModule, example_inputs: Sequence, positional_names: Sequ
         for (name, kind), (_, x, node) in zip(names, named, strict=True)
     )
     _refuse_higher_order(gm)
+    policies = _mark_regions(gm)
     graph = torch_compat.trace_pre_dispatch(gm, example_inputs)
     graph.graph.eliminate_dead_code()
-    return Captured(graph, inputs)
+    return Captured(graph, inputs, policies)
+
+
+def _mark_regions(gm: fx.GraphModule) -> dict[int, Callable | None]:
+    """Number the regions under torch.utils.checkpoint, in every node of their bodies; an inner region's number stands over an outer's."""
+    policies: dict[int, Callable | None] = {}
+
+    def mark(body: fx.GraphModule, region: int | None) -> None:
+        for node in body.graph.nodes:
+            if region is not None:
+                node.meta["custom"] = {**(node.meta.get("custom") or {}), REGION: region}
+            if torch_compat.higher_order_name(node.target) != "tag_activation_checkpoint":
+                continue
+            inner = getattr(body, str(node.args[0].target))
+            try:
+                policy = torch_compat.checkpoint_policy(inner)
+            except TypeError as error:
+                raise CompileError(
+                    f"a checkpoint's context_fn gives a {error}, which is no selective checkpoint policy",
+                    op="torch.utils.checkpoint",
+                    location=location_of(node) or None,
+                    remedy="Use torch.utils.checkpoint.create_selective_checkpoint_contexts, or no context_fn",
+                ) from None
+            number = len(policies)
+            policies[number] = policy
+            mark(inner, number)
+
+    mark(gm, None)
+    return policies
 
 
 def _refuse_higher_order(gm: fx.GraphModule) -> None:
-    """Tracing would lose what these say: the backward of an autograd.Function, the recomputation of a checkpoint."""
+    """Tracing would lose what these say, as the backward of an autograd.Function. Checkpoints are kept (`_mark_regions`)."""
     for module in gm.modules():
         for node in module.graph.nodes if isinstance(module, fx.GraphModule) else ():
             name = torch_compat.higher_order_name(node.target)
-            if name is None:
+            if name is None or name == "tag_activation_checkpoint":
                 continue
             found, remedy = {
                 "autograd_function_apply": (
                     "a torch.autograd.Function with a backward of its own cannot be compiled",
                     "Write it with ops of torch, or as torch.library.custom_op with register_autograd and autosp.register_rule",
-                ),
-                "tag_activation_checkpoint": (
-                    "torch.utils.checkpoint inside the model is not supported yet",
-                    "Turn the model's gradient checkpointing off: sequence parallelism divides what is saved by the number of ranks",
                 ),
             }.get(name, ("a higher-order op cannot be compiled", "Write it with ordinary ops of torch"))
             raise CompileError(found, op=name, location=location_of(node) or None, remedy=remedy)

@@ -16,6 +16,7 @@ from torch import fx
 from . import collective_list, torch_compat
 from .agreement import Agreement
 from .capture import Captured, capture
+from .checkpoint import Checkpointing
 from .config import Options
 from .errors import CompileError
 from .fx_export import Rank, export_graph
@@ -64,7 +65,7 @@ class Compiler:
         inputs = list(example_inputs)
         if exported.takes_seed:
             inputs.append(torch.zeros((), dtype=torch.int64, device=_device(example_inputs)))
-        run = self._inner(exported.module, inputs)
+        run = self._inner(exported.module, inputs, self._checkpointing(captured, imported, report))
         self.reports.append(report)
         return self._entry(run, imported, exported.takes_seed)
 
@@ -118,11 +119,23 @@ class Compiler:
             with open(os.path.join(folder, f"{stem}.{suffix}"), "w") as f:
                 f.write(text)
 
-    def _inner(self, module: fx.GraphModule, inputs: list) -> Callable:
+    def _checkpointing(self, captured: Captured, imported: Imported, report: Report) -> Checkpointing:
+        kinds = {i: given.kind for i, given in enumerate(captured.inputs)}
+        return Checkpointing(
+            self.options,
+            self.agreement if imported.graph.ranks > 1 else Agreement.alone(),
+            kinds,
+            captured.policies,
+            report.sequence_length,
+            self._dump_dir(),
+            report.add_checkpoints,
+        )
+
+    def _inner(self, module: fx.GraphModule, inputs: list, checkpointing: Checkpointing) -> Callable:
         if self.options.inner == "eager":
             self.agreement.ready("compiled")
             return module.forward
-        partition = torch_compat.partitioner(self._compare_collectives)
+        partition = torch_compat.partitioner(checkpointing.choose, self._compare_collectives, checkpointing.identity)
         compiled = torch_compat.compile_inner(self.options.inner, module, inputs, partition)
         self.agreement.ready("compiled")
         return compiled

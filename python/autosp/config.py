@@ -23,7 +23,7 @@ _WORDS = {
     "gradients": (("reduced", "partial"), ()),
     "outputs": (("auto", "whole"), ()),
     "attention": (("auto", "ulysses"), ("gather", "ring", "2d:UxR")),
-    "checkpoint": (("stock",), ("sac",)),
+    "checkpoint": (("sac", "stock", "full"), ()),
     "check_inputs": (("always", "shapes", "off"), ()),
     "on_unsupported": (("replicate", "error"), ()),
 }
@@ -49,8 +49,10 @@ class Options:
     gradients       "reduced": .grad is the whole gradient on every rank | "partial": left for DDP over dp x sp to average
     outputs         "auto": float outputs left sharded come back as DTensor when the graph also returns a scalar loss, else whole | "whole"
     attention       "auto" | "ulysses" (the same while no other way is built)
-    checkpoint      "stock": what is saved for the backward is torch's choice (the only one built)
-    memory_budget   None (no other is built); as text "40GiB" (bytes a rank) or "60%" (of the stock plan's peak)
+    checkpoint      what the forward saves for the backward. "sac": attention, random ops and collectives run once, linears and what lies
+                    between them are run again | "stock": torch's own choice | "full": the inputs of the layers only
+    memory_budget   None, or what a step may allocate on a rank beyond parameters and inputs: "40GiB", or "60%" of the stock plan's peak.
+                    The fastest plan whose simulated peak fits is taken, whatever `checkpoint` says
     machine         None: the default cost table (no other is built)
     check_inputs    "always": shapes and the contents of integer inputs are compared over the ranks at every call | "shapes": without the
                     contents | "off": ranks with different inputs may hang, or train on a mixture
@@ -67,7 +69,7 @@ class Options:
     gradients: str = "reduced"
     outputs: str = "auto"
     attention: str = "auto"
-    checkpoint: str = "stock"
+    checkpoint: str = "sac"
     memory_budget: MemoryBudget | None = None
     machine: str | None = None
     check_inputs: str = "always"
@@ -78,6 +80,12 @@ class Options:
     def __post_init__(self):
         for f in dataclasses.fields(self):
             object.__setattr__(self, f.name, _read(f.name, getattr(self, f.name)))
+        asked = "memory_budget" if self.memory_budget is not None else f'checkpoint="{self.checkpoint}"'
+        if self.inner == "eager" and (self.memory_budget is not None or self.checkpoint == "full"):
+            raise CompileError(
+                f'option {asked} does nothing with inner="eager", where eager autograd saves what it needs',
+                remedy='Use inner="aot_eager" or "inductor"',
+            )
 
     @classmethod
     def parse(cls, mapping: Mapping[str, Any] | None = None) -> Options:
@@ -113,14 +121,7 @@ def _read(name: str, value):
     if isinstance(value, str) and value.strip().lower() in ("none", ""):
         value = None
     if name == "memory_budget":
-        if value is not None:
-            budget = parse_memory_budget(value)
-            raise _not_built(
-                name,
-                repr(value),
-                ("None",),
-                f"It was read as {_describe(budget)}, but choosing what is saved within a budget does not exist yet",
-            )
+        return None if value is None else parse_memory_budget(value)
     elif name == "machine" and value is not None:
         raise _not_built(name, repr(value), ("None",), "Only the default cost table exists")
     return value
@@ -209,7 +210,3 @@ def parse_memory_budget(value) -> MemoryBudget:
     if number * scale < 1:
         raise _wrong("memory_budget", value, "a positive number of bytes")
     return MemoryBudget(int(number * scale), None)
-
-
-def _describe(budget: MemoryBudget) -> str:
-    return f"{budget.nbytes} bytes" if budget.nbytes is not None else f"{budget.fraction:.0%} of the stock plan's peak"

@@ -70,7 +70,7 @@ class _Exporter:
             arguments = dict(args)
             emit = self.emitters.get(name)
             if emit is not None:
-                emit(arguments, results)
+                emit(arguments, results, origin)
             elif name == "aten.bincount.default":
                 self._bincount(arguments, results, origin)
             elif name.startswith("torch."):
@@ -95,7 +95,7 @@ class _Exporter:
     def _note(self, node: fx.Node, origin: int) -> fx.Node:
         if origin >= 0:
             source = self.imported.nodes[origin]
-            for key in ("stack_trace", "nn_module_stack"):
+            for key in ("stack_trace", "nn_module_stack", "custom"):
                 if key in source.meta:
                     node.meta[key] = source.meta[key]
         return node
@@ -162,7 +162,7 @@ class _Exporter:
 
     # ---- ops born in the core
 
-    def _convert(self, arguments: dict, results: list[int]) -> None:
+    def _convert(self, arguments: dict, results: list[int], origin: int) -> None:
         xs = [self.env[v.index] for v in arguments["inputs"]]
         kind, rank = arguments["kind"], self.rank
         source, target = _tuples(arguments["source"]), _tuples(arguments["target"])
@@ -178,14 +178,14 @@ class _Exporter:
             "all_reduce_partial": (conversions.all_reduce_partial, (xs, rank.group)),
             "reduce_scatter": (conversions.reduce_scatter, (xs, target, rank.index, rank.group)),
         }[kind]
-        self._bind(self.graph.call_function(function, args), results, unpack=True)
+        self._bind(self._note(self.graph.call_function(function, args), origin), results, unpack=True)
 
     def _reduces(self, arguments: dict) -> bool:
         """gradients="partial" leaves the gradients of parameters, and of nothing else, to the caller's average."""
         parameters = {v for v, kind, _ in self.local.inputs if kind == "parameter"}
         return self.rank.reduce_gradients or not all(v.index in parameters for v in arguments["inputs"])
 
-    def _attention(self, arguments: dict, results: list[int]) -> None:
+    def _attention(self, arguments: dict, results: list[int], origin: int) -> None:
         def value(name):
             return self._argument(arguments[name], None)
 
@@ -200,9 +200,9 @@ class _Exporter:
             None if kv_index is None else tuple(kv_index),
             arguments["q_offset"],
         )
-        self.env[results[0]] = self.graph.call_function(attention_runtime.attention, args)
+        self.env[results[0]] = self._note(self.graph.call_function(attention_runtime.attention, args), origin)
 
-    def _cross_entropy(self, arguments: dict, results: list[int]) -> None:
+    def _cross_entropy(self, arguments: dict, results: list[int], origin: int) -> None:
         args = (
             self.env[arguments["self"].index],
             self.env[arguments["target"].index],
@@ -213,9 +213,9 @@ class _Exporter:
             arguments["rows"],
             self.rank.group,
         )
-        self.env[results[0]] = self.graph.call_function(loss.cross_entropy, args)
+        self.env[results[0]] = self._note(self.graph.call_function(loss.cross_entropy, args), origin)
 
-    def _dropout(self, arguments: dict, results: list[int]) -> None:
+    def _dropout(self, arguments: dict, results: list[int], origin: int) -> None:
         cut = arguments.get("cut")
         args = (
             self.env[arguments["input"].index],
@@ -226,7 +226,7 @@ class _Exporter:
             tuple(arguments["shape"]),
             self.rank.index,
         )
-        self.env[results[0]] = self.graph.call_function(dropout.dropout, args)
+        self.env[results[0]] = self._note(self.graph.call_function(dropout.dropout, args), origin)
 
 
 def _tuples(value):

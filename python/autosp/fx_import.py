@@ -165,14 +165,7 @@ class _Importer:
         arguments = normalized_arguments(node)
         args = [(name, self._attr(node, value)) for name, value, _ in arguments]
         results = self._results(node)
-        traits = []
-        tags = target.tags
-        if torch.Tag.pointwise in tags:
-            traits.append("pointwise")
-        if torch.Tag.nondeterministic_seeded in tags:
-            traits.append("random")
-        if torch_compat.op_schema(target).is_mutable:
-            traits.append("mutates")
+        traits = torch_compat.traits(target)
         ids = self.graph.add_op(str(target), args, results, traits, index, location_of(node))
         for value, result in zip(ids, results, strict=True):
             self.grad[value] = result is not None and result[2]

@@ -7,14 +7,32 @@ from dataclasses import dataclass
 from . import _core
 
 
-@dataclass(frozen=True)
+@dataclass
 class Report:
-    """One compiled graph. core: the core's report; timing: a table of its passes, in milliseconds; ranks: the sp degree. The same on every
-    rank, but for the times."""
+    """One compiled graph. core: the core's report; timing: a table of its passes, in milliseconds; ranks: the sp degree; joint: the core's
+    report on the joint forward and backward graph, None where nothing is differentiated. The same on every rank, but for the times."""
 
     core: _core.Report
     timing: str
     ranks: int
+    joint: _core.Report | None = None
+
+    def add_checkpoints(self, joint: _core.Report, timing: str) -> None:
+        """Take the report on the joint graph, which is compiled after the first."""
+        self.joint = joint
+        self.timing += timing
+
+    @property
+    def sequence_length(self) -> int:
+        """Of the longest input that holds the sequence; 0 where it is not known."""
+        return self.core.summary["sequence_length"]
+
+    @property
+    def checkpoints(self) -> dict | None:
+        """What the forward saves and the backward runs again: bytes of this rank ("saved", "saved_attention", "saved_mlp",
+        "saved_residual", "saved_loss", "saved_other", "peak", "gradients"), picoseconds ("recompute_time", "step_time"), counts
+        ("recomputed_ops", ...), "frontier": (peak, time run again) of the plans there are. None where nothing is differentiated."""
+        return self.joint.checkpoints if self.joint is not None else None
 
     @property
     def values_cut(self) -> int:
@@ -55,7 +73,7 @@ class Report:
             f"sequence parallel over {self.ranks} ranks: {s['values_cut']} activations cut, {s['values_whole']} whole "
             f"({s['whole_bytes']} of {s['sequence_bytes']} bytes)"
         )
-        return head + "\n" + self.core.text()
+        return head + "\n" + self.core.text() + (self.joint.text() if self.joint is not None else "")
 
     def __str__(self) -> str:
         return self.text()

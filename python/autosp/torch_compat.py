@@ -60,6 +60,9 @@ def trace_pre_dispatch(gm, example_inputs):
             if target is torch.amp.autocast_mode._exit_autocast:
                 args[0].__exit__(None, None, None)
                 return None
+            called = checkpointed_body(target, args, kwargs)
+            if called is not None:  # its nodes say which region they stand in
+                return Run(called[0]).run(*args[1:], **called[1])
             return super().call_function(target, args, kwargs)
 
     with fake_mode, torch.fx.traceback.preserve_node_meta():
@@ -128,20 +131,24 @@ def is_fake(value) -> bool:
     return isinstance(value, torch._subclasses.fake_tensor.FakeTensor)
 
 
-def partitioner(compare):
-    """Torch's own min-cut partitioner, followed by compare(forward graph, backward graph). A CustomPartitionerFn for Inductor, and
-    callable as partition_fn of aot_autograd."""
+def partitioner(choose, compare, identity: str):
+    """Torch's own min-cut partitioner between choose(joint graph, number of forward outputs), which may tag nodes, and compare(forward
+    graph, backward graph). A CustomPartitionerFn for Inductor, and callable as partition_fn of aot_autograd.
+
+    `identity` is part of the key under which Inductor keeps a compiled graph: it must change with whatever choose depends on.
+    """
     from torch._functorch.partitioners import min_cut_rematerialization_partition
     from torch._inductor.custom_graph_pass import CustomPartitionerFn
 
     class Partitioner(CustomPartitionerFn):
         def __call__(self, gm, joint_inputs, **kwargs):
+            choose(gm, kwargs["num_fwd_outputs"])
             forward, backward = min_cut_rematerialization_partition(gm, joint_inputs, **kwargs)
             compare(forward, backward)
             return forward, backward
 
         def uuid(self):
-            return "autosp.stock"
+            return identity
 
         def __reduce__(self):  # Inductor pickles its settings to make the key of a cached graph
             return str, (self.uuid(),)
@@ -298,3 +305,176 @@ def graph_break(gm) -> str | None:
     frame = reason.user_stack[-1] if reason.user_stack else None
     place = f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno}" if frame is not None else "an unknown line"
     return f"{place} ({reason.reason.splitlines()[0]})"
+
+
+def tidy_joint(gm) -> None:
+    """What the stock partitioner does first: removes dead nodes and common subexpressions, moves the ends of checkpointed regions out."""
+    from torch._functorch import config, partitioners
+    from torch._functorch.compile_utils import fx_graph_cse
+
+    gm.graph.eliminate_dead_code()
+    if config.cse:
+        gm.graph = fx_graph_cse(gm.graph)
+    if partitioners.has_recomputable_ops(gm):
+        partitioners.cleanup_recompute_tags(gm, is_default_partition=False)
+    gm.recompile()
+
+
+def stock_saved(gm, num_forward_outputs: int) -> set[str]:
+    """Names of the nodes that the stock partitioner would hand from the forward to the backward; gm stays as it is."""
+    from torch._functorch.partitioners import min_cut_rematerialization_partition
+
+    copied = torch.fx.GraphModule(gm, torch.fx.Graph())
+    env: dict = {}
+    output = copied.graph.graph_copy(gm.graph, env)
+    node = copied.graph.output(output)
+    node.meta = dict(next(iter(gm.graph.find_nodes(op="output"))).meta)
+    names = {new.name: old.name for old, new in env.items()}
+    forward, _ = min_cut_rematerialization_partition(copied, None, num_fwd_outputs=num_forward_outputs)
+    kept = [x for x in output_leaves(forward)[num_forward_outputs:] if isinstance(x, torch.fx.Node)]
+    return {names.get(x.name, x.name) for x in kept}
+
+
+def tag(node, recompute: bool) -> None:
+    """Tell the stock partitioner what becomes of a node: run again by the backward, or saved if the backward needs it."""
+    from torch.utils.checkpoint import CheckpointPolicy
+
+    node.meta["recompute"] = CheckpointPolicy.MUST_RECOMPUTE if recompute else CheckpointPolicy.MUST_SAVE
+
+
+def tag_of(node) -> str | None:
+    """ "keep" or "recompute" where a node carries a checkpoint policy."""
+    from torch.utils.checkpoint import CheckpointPolicy as Policy
+
+    names = {Policy.MUST_SAVE: "keep", Policy.PREFER_SAVE: "keep", Policy.MUST_RECOMPUTE: "recompute", Policy.PREFER_RECOMPUTE: "recompute"}
+    return names.get(node.meta.get("recompute"))
+
+
+def output_leaves(gm) -> list:
+    """The outputs of a graph, flat."""
+    return pytree.arg_tree_leaves(*next(iter(gm.graph.find_nodes(op="output"))).args)
+
+
+def _output_descriptors(gm) -> list:
+    return pytree.arg_tree_leaves(next(iter(gm.graph.find_nodes(op="output"))).meta.get("desc", []))
+
+
+def gradient_inputs(gm, num_forward_outputs: int) -> set:
+    """The inputs of a joint graph whose gradient it returns."""
+    primals = [n for n in gm.graph.find_nodes(op="placeholder") if not is_tangent(n)]
+    gradients = output_leaves(gm)[num_forward_outputs:]
+    return {p for p, g in zip(primals, gradients, strict=False) if isinstance(g, torch.fx.Node)}
+
+
+def written_by_outputs(gm, num_forward_outputs: int) -> dict[int, torch.fx.Node]:
+    """Output position -> the input that AOTAutograd overwrites with it after the forward."""
+    from torch._functorch._aot_autograd.descriptors import InputMutationAOTOutput
+
+    inputs = {n.meta.get("desc"): n for n in gm.graph.find_nodes(op="placeholder")}
+    descriptors = _output_descriptors(gm)[:num_forward_outputs]
+    return {k: inputs[d.mutated_input] for k, d in enumerate(descriptors) if isinstance(d, InputMutationAOTOutput) and d.mutated_input in inputs}
+
+
+def writes_input(node) -> bool:
+    """Whether a node is the final copy of new contents into an input of the graph."""
+    return (
+        node.target is torch.ops.aten.copy_.default
+        and isinstance(node.args[0], torch.fx.Node)
+        and node.args[0].op == "placeholder"
+        and isinstance(node.args[1], torch.fx.Node)
+    )
+
+
+def is_tangent(node) -> bool:
+    """Whether a placeholder of a joint graph is the gradient of an output (or other state that only the backward has)."""
+    return "tangents" in str(node.target) or "bwd_" in str(node.target)
+
+
+def input_position(node) -> int:
+    """Which argument of the traced function a placeholder of a joint graph is; -1: none."""
+    return getattr(node.meta.get("desc"), "idx", -1)
+
+
+def storage_key(tensor):
+    """Equal for tensors of a trace that share memory."""
+    return tensor.untyped_storage()._cdata
+
+
+def size_hint(size) -> int:
+    """A size, or what it was at tracing."""
+    return size if isinstance(size, int) else int(size.node.hint)
+
+
+def is_wait(target) -> bool:
+    """Whether an FX target waits for a collective."""
+    return target is torch.ops._c10d_functional.wait_tensor.default
+
+
+def traits(target) -> list[str]:
+    """The tags of an op that the core reads, by its names for them."""
+    out = []
+    if torch.Tag.pointwise in target.tags:
+        out.append("pointwise")
+    if torch.Tag.nondeterministic_seeded in target.tags:
+        out.append("random")
+    if op_schema(target).is_mutable:
+        out.append("mutates")
+    return out
+
+
+def function_name(target) -> str:
+    """A name for an FX target that is no ATen-like op: "higher_order.flex_attention", "python.getitem"."""
+    if is_higher_order(target):
+        return f"higher_order.{target.name()}"
+    return f"python.{getattr(target, '__name__', type(target).__name__)}"
+
+
+def checkpoint_policy(body):
+    """The selective policy of a checkpointed region, called as policy(context, op, *args, **kwargs); None where all of it is run again.
+    TypeError with a type's name for a context that is no selective policy."""
+    from torch.utils.checkpoint import _CachingTorchDispatchMode
+
+    context_fn = body.meta.get("_checkpoint_context_fn")
+    if context_fn is None:
+        return None
+    forward, _ = context_fn()
+    if not isinstance(forward, _CachingTorchDispatchMode):
+        raise TypeError(type(forward).__name__)
+    return forward.policy_fn
+
+
+def checkpointed_body(target, args, kwargs):
+    """(body, keyword arguments of the body) of a call of torch.utils.checkpoint in a Dynamo graph; None for any other target."""
+    from torch._higher_order_ops.wrap import tag_activation_checkpoint
+
+    if target is not tag_activation_checkpoint:
+        return None
+    return args[0], type(tag_activation_checkpoint).divide_kwargs(kwargs)[1]
+
+
+def ask_policy(policy, node) -> str:
+    """What a selective checkpoint policy says of a node of the joint graph: "keep" or "recompute"."""
+    from torch.utils.checkpoint import CheckpointPolicy, SelectiveCheckpointContext
+
+    def value(x):
+        return x.meta.get("val") if isinstance(x, torch.fx.Node) else x
+
+    args, kwargs = torch.fx.node.map_aggregate((node.args, node.kwargs), value)
+    said = policy(SelectiveCheckpointContext(is_recompute=False, op_output=node.meta.get("val")), node.target, *args, **kwargs)
+    saves = said if isinstance(said, bool) else said in (CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE)
+    return "keep" if saves else "recompute"
+
+
+def mark_region(node, region: int, policy: str) -> None:
+    """Tag a node of a checkpointed region as torch.utils.checkpoint does while it traces."""
+    tag(node, policy == "recompute")
+    node.meta["ac_graph_id"] = region
+
+
+def depends_on_tangents(gm) -> set:
+    """The nodes of a joint graph that only the backward can run."""
+    out: set = set()
+    for node in gm.graph.nodes:
+        if (node.op == "placeholder" and is_tangent(node)) or any(n in out for n in node.all_input_nodes):
+            out.add(node)
+    return out

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import torch
 from autosp import collective_list, torch_compat
 from autosp.capture import Captured, capture
+from autosp.checkpoint import Checkpointing
 from autosp.compiler import core_options
 from autosp.config import Options
 from autosp.fx_export import Rank, export_graph
@@ -32,6 +33,7 @@ class Result:
     backward: list[torch.fx.GraphModule] = field(default_factory=list)
     local: list = field(default_factory=list)
     text: str = ""
+    joint: list = field(default_factory=list)  # the core's reports on the joint graphs
 
     def whole(self, k: int) -> torch.Tensor:
         """Output k, put together from the ranks."""
@@ -63,15 +65,22 @@ class Program:
         imported = import_graph(self.captured, ranks, parsed.outputs == "auto")
         imported.graph.run_forward(core_options(parsed), sorted((rules or {}).items()), "")
         inputs = list(self.inputs if inputs is None else inputs)
-        graphs, locals_ = [], []
-        for r in range(ranks):
-            local = imported.graph.localize(r)
-            exported = export_graph(imported, local, Rank(r, ranks, GROUP, parsed.gradients == "reduced"))
-            given = inputs + ([torch.tensor(seed)] if exported.takes_seed else [])
-            graphs.append((partitioned(exported.module, given), given))
-            locals_.append(local)
+        locals_ = [imported.graph.localize(r) for r in range(ranks)]
+        programs = [export_graph(imported, locals_[r], Rank(r, ranks, GROUP, parsed.gradients == "reduced")) for r in range(ranks)]
+        given = [inputs + ([torch.tensor(seed)] if p.takes_seed else []) for p in programs]
+        group, reports = Together(ranks), []
+        kinds = {i: x.kind for i, x in enumerate(self.captured.inputs)}
+        rounds = 2 if ranks > 1 else 1  # first all ranks say what their program is
+        for _ in range(rounds):
+            group.begin()
+            reports.clear()
+            graphs = []
+            for r in range(ranks):
+                group.me = r
+                choice = Checkpointing(parsed, group, kinds, self.captured.policies, done=lambda report, _: reports.append(report))
+                graphs.append((partitioned(programs[r].module, given[r], choice.choose), given[r]))
         forms = [imported.graph.form(v) for v in imported.graph.outputs]
-        result = Result([], [], forms, local=locals_, text=imported.graph.text())
+        result = Result([], [], forms, local=locals_, text=imported.graph.text(), joint=reports)
         if not isinstance(graphs[0][0], tuple):  # nothing requires a gradient
             result.forward = [g for g, _ in graphs]
             result.outputs = step([(g, given) for g, given in graphs])
@@ -96,7 +105,27 @@ class Program:
         return result
 
 
-def partitioned(module: torch.fx.GraphModule, inputs: list):
+class Together:
+    """What autosp.agreement.Agreement is to ranks in processes, for ranks that are compiled one after another."""
+
+    def __init__(self, ranks: int):
+        self.ranks, self.me = tuple(range(ranks)), 0
+        self.brought: dict[str, list[str]] = {}
+
+    def begin(self) -> None:
+        """A round of compiles starts; what ranks brought in the last one is known."""
+        self.known, self.brought = self.brought, {}
+
+    def alike(self, key: str, payload: str) -> bool:
+        self.brought.setdefault(key, []).append(payload)
+        return len(set(self.known.get(key, [payload]))) == 1
+
+    def first(self, key: str, payload: str) -> str:
+        self.brought.setdefault(key, []).append(payload)
+        return self.brought[key][0]
+
+
+def partitioned(module: torch.fx.GraphModule, inputs: list, choose: Callable = lambda gm, num_forward_outputs: None):
     """(forward, backward) graphs of AOTAutograd, or the one graph where nothing requires a gradient."""
     found = []
 
@@ -112,7 +141,7 @@ def partitioned(module: torch.fx.GraphModule, inputs: list):
         raise Done
 
     try:
-        torch_compat.trace_joint(module, inputs, torch_compat.partitioner(keep), keep_inference)
+        torch_compat.trace_joint(module, inputs, torch_compat.partitioner(choose, keep, "lockstep"), keep_inference)
     except Done:
         pass
     return found[0]

@@ -64,6 +64,9 @@ def rank_main(rank: int, world: int, where: str, path: list[str], fn: str, args:
         patience = datetime.timedelta(seconds=timeout + 60)
         dist.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=patience)
         Path(f"{where}/rank{rank}.ready").touch()
+        # A rank that ended while another still connects would break that one's start, not its function.
+        store.set(f"connected {rank}", "")
+        store.wait([f"connected {r}" for r in range(world)], datetime.timedelta(seconds=START_UP))
         result = function(rank, world, *args)
         torch.save(result, f"{where}/rank{rank}.part")
         os.rename(f"{where}/rank{rank}.part", f"{where}/rank{rank}.pt")

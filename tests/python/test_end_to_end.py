@@ -217,7 +217,8 @@ def test_the_contract_is_kept_with_clear_errors(spawn):
     assert text["nothing"].startswith("no sequence dimension was found: the program has no attention")
 
 
-def test_without_a_process_group_the_argument_is_named():
+def test_without_a_process_group_the_argument_is_named(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")  # a launcher started others: this process alone would train on its own
     assert refused(autosp.compile, llama()).startswith("torch.distributed is not initialised, so the argument mesh has no process group")
 
 

@@ -450,7 +450,9 @@ def test_function_with_its_own_backward_is_refused():
 
 
 @pytest.mark.parametrize("reentrant", [False, True])
-def test_checkpoint_of_the_user_is_refused(reentrant):
+def test_checkpoints_of_the_user_are_honoured(reentrant):
+    """What stands in a checkpointed block runs again in the backward, attention too; the collectives around it do not."""
+
     class M(Decoder):
         def forward(self, ids):
             x = self.tokens(ids)
@@ -458,10 +460,21 @@ def test_checkpoint_of_the_user_is_refused(reentrant):
                 x = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=reentrant)
             return self.head(x)
 
-    with pytest.raises(Exception, match="checkpoint inside the model") as info:
-        case(M(2))
-    found = torch_compat.compile_failure(info.value)
-    assert isinstance(found, CompileError) and "test_equivalence_training.py" in found.location
+    torch.manual_seed(0)
+    c = case(M(2))
+    c.check(2, 3)
+    for ranks in (1, 2, 3):
+        result = c.check_compiled(ranks)
+        for forward, backward in zip(result.forward, result.backward, strict=True):
+            assert [calls(g, "_scaled_dot_product_flash_attention_for_cpu") for g in (forward, backward)] == [2, 2]
+    torch.manual_seed(0)
+    assert calls(case(Decoder(2)).run(2).backward[0], "_scaled_dot_product_flash_attention_for_cpu") == 0
+
+
+def calls(graph, packet):
+    """How often a graph calls an op, by itself or under torch's keeping of the generator's state."""
+    found = [t for n in graph.graph.nodes for t in (n.target, *n.args[:2])]
+    return sum(getattr(getattr(t, "overloadpacket", None), "__name__", "") == packet for t in found)
 
 
 def test_two_models_in_one_process():

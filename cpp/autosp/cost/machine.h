@@ -13,6 +13,9 @@ struct Machine {
   double memory = 2.5e12;    // bytes per second
   double link = 2e11;        // bytes per second that one rank sends
   double latency = 1e-5;     // seconds for one collective
+  // Seconds of a kernel beyond its work, an assumption: what is too small to fill the machine is not worth running
+  // again. Placement does not price it.
+  double launch = 3e-6;
 
   friend bool operator==(const Machine&, const Machine&) = default;
 };

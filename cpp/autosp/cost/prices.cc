@@ -5,6 +5,7 @@
 #include <set>
 #include <string_view>
 
+#include "autosp/cost/op_class.h"
 #include "autosp/support/check.h"
 
 namespace autosp::cost {
@@ -40,22 +41,21 @@ bool contains(auto const& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-bool isAttention(const ir::Op& op) {
-  return op.name == "aten.scaled_dot_product_attention.default";
-}
-
 }  // namespace
 
 bool isView(const ir::Op& op) { return contains(kViews, op.name); }
 
 std::int64_t flops(const ir::Graph& graph, const ir::Op& op) {
   const std::vector<ir::ValueId> operands = op.operands();
-  if (isAttention(op)) {
-    const ir::TensorType& q = graph.type(operands[0]);
-    const ir::TensorType& k = graph.type(operands[1]);
+  if (isAttentionKernel(op) && operands.size() >= 3) {
+    // Backward kernels read the gradient of their result first, and do 2.5 times the work.
+    const bool backward = isAttentionBackward(op);
+    const ir::TensorType& q = graph.type(operands[backward ? 1 : 0]);
+    const ir::TensorType& k = graph.type(operands[backward ? 2 : 1]);
     const std::int64_t t = k.dim(k.rank() - 2);
     const std::int64_t whole = 4 * q.elements() * t;
-    return op.boolArg("is_causal", false) ? whole / 2 : whole;
+    const std::int64_t once = op.boolArg("is_causal", false) ? whole / 2 : whole;
+    return backward ? once * 5 / 2 : once;
   }
   if (contains(kContractions, op.name) && !op.results.empty() && operands.size() >= 2) {
     // The contracted dim is the last of the operand that is multiplied from the left.
@@ -93,7 +93,7 @@ std::int64_t opTime(const Machine& machine, const ir::Graph& graph, const ir::Op
   }
   const double share = cut ? 1.0 / graph.ranks : 1.0;
   const double arithmetic = static_cast<double>(flops(graph, op)) * share / machine.flops;
-  const double backward = !grad ? 1.0 : isAttention(op) ? 3.5 : 3.0;
+  const double backward = !grad ? 1.0 : isAttentionKernel(op) ? 3.5 : 3.0;
   return picoseconds(std::max(arithmetic, moved / machine.memory) * backward);
 }
 

@@ -10,13 +10,17 @@ Result<std::vector<std::string>> pipelinePasses(std::string_view pipeline) {
         "report-plan",
     };
   }
+  if (pipeline == "joint") {
+    return std::vector<std::string>{"choose-checkpoints"};
+  }
   return Status::error("unknown pipeline '" + std::string(pipeline) +
-                       "'; the pipelines are: forward");
+                       "'; the pipelines are: forward, joint");
 }
 
-Result<RunRecord> runForward(ir::Graph& graph, const passes::Options& options,
-                             passes::Report& report, const RunConfig& config) {
-  AUTOSP_ASSIGN_OR_RETURN(const std::vector<std::string> names, pipelinePasses("forward"));
+Result<RunRecord> runPipeline(ir::Graph& graph, std::string_view pipeline,
+                              const passes::Options& options, passes::Report& report,
+                              const RunConfig& config) {
+  AUTOSP_ASSIGN_OR_RETURN(const std::vector<std::string> names, pipelinePasses(pipeline));
   AUTOSP_ASSIGN_OR_RETURN(const std::vector<passes::Pass> sequence, passes::findPasses(names));
   passes::PassContext context{options, report};
   return runPasses(graph, sequence, context, config);

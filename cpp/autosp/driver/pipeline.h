@@ -10,11 +10,12 @@
 
 namespace autosp::driver {
 
-// The passes of a pipeline: "forward". The error for another name says which there are.
+// The passes of a pipeline: "forward" for a captured graph, "joint" for a rank's forward and backward. The error for
+// another name says which there are.
 Result<std::vector<std::string>> pipelinePasses(std::string_view pipeline);
 
-// Runs the forward pipeline.
-Result<RunRecord> runForward(ir::Graph& graph, const passes::Options& options,
-                             passes::Report& report, const RunConfig& config);
+Result<RunRecord> runPipeline(ir::Graph& graph, std::string_view pipeline,
+                              const passes::Options& options, passes::Report& report,
+                              const RunConfig& config);
 
 }  // namespace autosp::driver

@@ -114,7 +114,10 @@ std::int64_t normalDim(std::int64_t dim, std::size_t rank) {
 
 ValueId Graph::addInput(std::string name, InputKind kind, TensorType type, bool requires_grad) {
   const ValueId id(values_.size());
-  values_.push_back({std::move(type), true, requires_grad, {}, {}, 0});
+  Value value;
+  value.type = std::move(type);
+  value.requires_grad = requires_grad;
+  values_.push_back(std::move(value));
   inputs_.push_back({id, kind, std::move(name)});
   return id;
 }
@@ -124,8 +127,14 @@ OpId Graph::emplace(Op op, const std::vector<ResultType>& results) {
   op.results.clear();
   for (const ResultType& result : results) {
     op.results.push_back(ValueId(values_.size()));
-    values_.push_back({result.type, result.is_tensor, result.requires_grad, {}, id,
-                       static_cast<std::int32_t>(op.results.size()) - 1});
+    Value value;
+    value.type = result.type;
+    value.is_tensor = result.is_tensor;
+    value.requires_grad = result.requires_grad;
+    value.base = result.base;
+    value.def = id;
+    value.result = static_cast<std::int32_t>(op.results.size()) - 1;
+    values_.push_back(std::move(value));
   }
   ops_.push_back(std::move(op));
   return id;
@@ -160,7 +169,11 @@ OpId Graph::insertFirst(Op op, const std::vector<ResultType>& results) {
 }
 
 void Graph::addOutput(std::optional<ValueId> value, std::string name, bool may_stay_cut) {
-  outputs_.push_back({value, std::move(name), may_stay_cut, {}});
+  Output output;
+  output.value = value;
+  output.name = std::move(name);
+  output.may_stay_cut = may_stay_cut;
+  outputs_.push_back(std::move(output));
 }
 
 std::vector<std::vector<OpId>> Graph::users() const {
@@ -249,6 +262,11 @@ void Graph::renumberValues(const std::vector<ValueId>& to) {
     moved[to[i].at()] = std::move(values_[i]);
   }
   values_ = std::move(moved);
+  for (Value& value : values_) {
+    if (value.base.valid()) {
+      value.base = to[value.base.at()];
+    }
+  }
   for (Op& op : ops_) {
     for (auto& [key, attr] : op.args) {
       rewriteOperands(attr, [&](ValueId v) { return to[v.at()]; });
@@ -263,6 +281,9 @@ void Graph::renumberValues(const std::vector<ValueId>& to) {
   for (Output& output : outputs_) {
     if (output.value) {
       output.value = to[output.value->at()];
+    }
+    if (output.writes.valid()) {
+      output.writes = to[output.writes.at()];
     }
   }
 }

@@ -17,12 +17,14 @@
 namespace autosp::ir {
 
 // What the caller gives a graph.
-enum class InputKind { kUser, kParameter, kBuffer, kConstant, kSeed };
+enum class InputKind { kUser, kParameter, kBuffer, kConstant, kSeed, kTangent };
 
 struct Value {
   TensorType type;
   bool is_tensor = true;      // false: a token (result of an autocast or grad-mode marker)
   bool requires_grad = false;
+  ValueId base;               // whose memory it shares; invalid: it has its own
+  bool saved = false;         // set by choose-checkpoints: the forward hands it to the backward
   std::optional<Form> form;   // set by choose-placement
   OpId def;                   // invalid for inputs
   std::int32_t result = 0;    // which result of def
@@ -38,6 +40,8 @@ struct Output {
   std::optional<ValueId> value;  // none: the program returns None here
   std::string name;
   bool may_stay_cut = false;  // the caller takes a sharded tensor here (a DTensor)
+  bool gradient = false;      // of a joint graph: made by the backward
+  ValueId writes;             // the input whose contents it replaces after the forward; invalid: none
   std::optional<Form> form;   // set by choose-placement, read and cleared by insert-conversions
 };
 
@@ -47,6 +51,8 @@ struct Traits {
   bool random = false;     // torch.Tag.nondeterministic_seeded
   bool mutates = false;    // the schema writes an argument (add_, copy_)
   bool effect = false;     // no tensor result: autocast and grad-mode markers
+  bool keep = false;       // a user's checkpoint policy: its results are saved
+  bool recompute = false;  // the backward runs it again: such a policy, then choose-checkpoints
   friend bool operator==(const Traits&, const Traits&) = default;
 };
 
@@ -95,6 +101,7 @@ class Graph {
     TensorType type;
     bool requires_grad = false;
     bool is_tensor = true;
+    ValueId base = {};
   };
   OpId addOp(Op op, const std::vector<ResultType>& results);
   // The same, placed before or after another op in the order.

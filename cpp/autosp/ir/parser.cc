@@ -75,6 +75,7 @@ class GraphParser {
   struct Declared {
     ValueId id;  // as in the text
     Graph::ResultType type;
+    bool saved = false;
     std::optional<Form> form;
   };
 
@@ -102,7 +103,7 @@ class GraphParser {
     return at->second;
   }
 
-  // "%2 : f32[2,32] grad"
+  // "%2 : f32[2,32] grad", "%3 : f32[2,32] of %2", "%3 : f32[2,32] saved"
   Result<Declared> declaration(std::string_view what) {
     const std::size_t place = cursor_.offset();
     Declared out;
@@ -119,6 +120,10 @@ class GraphParser {
       AUTOSP_ASSIGN_OR_RETURN(out.type.type, parseType(cursor_));
     }
     out.type.requires_grad = cursor_.accept("grad");
+    if (cursor_.accept("of")) {
+      AUTOSP_ASSIGN_OR_RETURN(out.type.base, definedId("the value whose memory it shares"));
+    }
+    out.saved = cursor_.accept("saved");
     return out;
   }
 
@@ -134,6 +139,7 @@ class GraphParser {
   void define(ValueId made, const Declared& declared) {
     graph_.value(made).form = declared.form;
     graph_.value(made).is_tensor = declared.type.is_tensor;
+    graph_.value(made).saved = declared.saved;
     AUTOSP_CHECK(made.at() == text_ids_.size(), "values are made in the order of the text");
     text_ids_.push_back(declared.id);
     ids_.emplace(declared.id, made);
@@ -151,15 +157,16 @@ class GraphParser {
   }
 
   Result<InputKind> inputKind() {
-    constexpr std::array<InputKind, 5> kKinds = {InputKind::kUser, InputKind::kParameter,
+    constexpr std::array<InputKind, 6> kKinds = {InputKind::kUser,   InputKind::kParameter,
                                                  InputKind::kBuffer, InputKind::kConstant,
-                                                 InputKind::kSeed};
+                                                 InputKind::kSeed,   InputKind::kTangent};
     for (InputKind kind : kKinds) {
       if (cursor_.accept(inputKindName(kind))) {
         return kind;
       }
     }
-    return cursor_.expected("the input's kind (user, parameter, buffer, constant or seed)");
+    return cursor_.expected(
+        "the input's kind (user, parameter, buffer, constant, seed or tangent)");
   }
 
   Status op() {
@@ -231,8 +238,13 @@ class GraphParser {
         out.mutates = true;
       } else if (cursor_.accept("effect")) {
         out.effect = true;
+      } else if (cursor_.accept("keep")) {
+        out.keep = true;
+      } else if (cursor_.accept("recompute")) {
+        out.recompute = true;
       } else {
-        return cursor_.expected("a trait (pointwise, random, mutates or effect)");
+        return cursor_.expected(
+            "a trait (pointwise, random, mutates, effect, keep or recompute)");
       }
     } while (cursor_.accept(","));
     return cursor_.expect("}", "after the traits");
@@ -306,6 +318,10 @@ class GraphParser {
     }
     AUTOSP_ASSIGN_OR_RETURN(std::string name, cursor_.string("the output's name in quotes"));
     graph_.addOutput(value, std::move(name), cursor_.accept("may_stay_cut"));
+    graph_.outputs().back().gradient = cursor_.accept("gradient");
+    if (cursor_.accept("writes")) {
+      AUTOSP_ASSIGN_OR_RETURN(graph_.outputs().back().writes, definedId("the input it replaces"));
+    }
     return form(graph_.outputs().back().form);
   }
 

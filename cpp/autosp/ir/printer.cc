@@ -36,10 +36,11 @@ struct AttrPrinter {
   }
 };
 
-// "%1 : f32[97,32] grad"
+// "%1 : f32[97,32] grad", "%2 : f32[97,32] of %1 saved"
 std::string declaration(ValueId id, const Value& value) {
   return valueText(id) + " : " + (value.is_tensor ? value.type.text() : "token") +
-         (value.requires_grad ? " grad" : "");
+         (value.requires_grad ? " grad" : "") +
+         (value.base.valid() ? " of " + valueText(value.base) : "") + (value.saved ? " saved" : "");
 }
 
 std::string formText(const std::optional<Form>& form) {
@@ -67,14 +68,16 @@ std::string traitsText(const Traits& traits) {
   add(traits.random, "random");
   add(traits.mutates, "mutates");
   add(traits.effect, "effect");
+  add(traits.keep, "keep");
+  add(traits.recompute, "recompute");
   return out.empty() ? out : out + "}";
 }
 
 }  // namespace
 
 std::string_view inputKindName(InputKind kind) {
-  constexpr std::array<std::string_view, 5> kNames = {"user", "parameter", "buffer", "constant",
-                                                      "seed"};
+  constexpr std::array<std::string_view, 6> kNames = {"user",     "parameter", "buffer",
+                                                      "constant", "seed",      "tangent"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -118,6 +121,8 @@ std::string print(const Graph& graph) {
   for (const Output& output : graph.outputs()) {
     out += "  output " + (output.value ? valueText(*output.value) : "none") + " " +
            quoteText(output.name) + (output.may_stay_cut ? " may_stay_cut" : "") +
+           (output.gradient ? " gradient" : "") +
+           (output.writes.valid() ? " writes " + valueText(output.writes) : "") +
            formText(output.form) + "\n";
   }
   return out + "}\n";

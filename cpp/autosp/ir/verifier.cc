@@ -133,6 +133,19 @@ class Verifier {
     if (std::string message = valueFault(value); !message.empty()) {
       return fault(id, shown(result) + ": " + message);
     }
+    if (value.base.valid()) {
+      if (std::string message = readFault(value.base); !message.empty() || value.base == result) {
+        return fault(id, shown(result) + " shares the memory of " +
+                             (message.empty() ? "itself" : message));
+      }
+      if (graph_.value(value.base).base.valid()) {
+        return fault(id, shown(result) + " shares the memory of " + shown(value.base) +
+                             ", which has none of its own");
+      }
+      if (value.saved) {
+        return fault(id, shown(result) + " is saved and has no memory of its own");
+      }
+    }
     return Status::ok();
   }
 
@@ -151,6 +164,13 @@ class Verifier {
       const Value& value = graph_.value(*output.value);
       if (!value.is_tensor) {
         return Status::error(what + " returns the token " + shown(*output.value));
+      }
+      if (output.writes.valid()) {
+        const auto& inputs = graph_.inputs();
+        const auto is_input = [&](const Input& input) { return input.value == output.writes; };
+        if (std::none_of(inputs.begin(), inputs.end(), is_input)) {
+          return Status::error(what + " writes " + shown(output.writes) + ", which is no input");
+        }
       }
       if (output.form) {
         if (std::string message = formFault(*output.form, value); !message.empty()) {

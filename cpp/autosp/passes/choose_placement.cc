@@ -154,6 +154,14 @@ Status choosePlacement(Graph& graph, PassContext& context) {
     return found.status();
   }
   const sharding::SequenceFacts sequence = std::move(found).value();
+  for (const auto& [name, dim] : sequence.inputs) {
+    for (const ir::Input& input : graph.inputs()) {
+      if (input.kind == ir::InputKind::kUser && input.name == name) {
+        std::int64_t& length = context.report.summary.sequence_length;
+        length = std::max(length, graph.type(input.value).dim(static_cast<std::size_t>(dim)));
+      }
+    }
+  }
   AUTOSP_RETURN_IF_ERROR(reportMissingRules(graph, rules, sequence, context));
 
   PlacementSettings settings;

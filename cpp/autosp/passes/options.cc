@@ -114,24 +114,27 @@ std::string rulesText(const Options& options) {
   return out;
 }
 
-// Flop/s, bytes/s of memory, bytes/s of a link, seconds of latency.
+// Flop/s, bytes/s of memory, bytes/s of a link, seconds of latency, seconds of a launch (may be left out).
 bool setMachine(Options& options, std::string_view text) {
   if (text == "default") {
     options.machine = {};
     return true;
   }
-  std::array<double, 4> figures{};
-  for (std::size_t i = 0; i < figures.size(); ++i) {
+  std::array<double, 5> figures{0, 0, 0, 0, cost::Machine().launch};
+  const auto given = static_cast<std::size_t>(std::count(text.begin(), text.end(), ',')) + 1;
+  if (given != 4 && given != 5) {
+    return false;
+  }
+  for (std::size_t i = 0; i < given; ++i) {
     const std::size_t end = std::min(text.find(','), text.size());
     const auto [stop, error] = std::from_chars(text.data(), text.data() + end, figures[i]);
-    const bool last = i + 1 == figures.size();
     if (error != std::errc() || stop != text.data() + end || figures[i] < 0 ||
-        last != (end == text.size()) || (!last && figures[i] == 0)) {
+        (i < 3 && figures[i] == 0)) {
       return false;
     }
-    text.remove_prefix(last ? end : end + 1);
+    text.remove_prefix(std::min(end + 1, text.size()));
   }
-  options.machine = {figures[0], figures[1], figures[2], figures[3]};
+  options.machine = {figures[0], figures[1], figures[2], figures[3], figures[4]};
   return true;
 }
 
@@ -140,7 +143,8 @@ std::string machineText(const Options& options) {
   return machine == cost::Machine{}
              ? "default"
              : floatText(machine.flops) + "," + floatText(machine.memory) + "," +
-                   floatText(machine.link) + "," + floatText(machine.latency);
+                   floatText(machine.link) + "," + floatText(machine.latency) +
+                   (machine.launch == cost::Machine().launch ? "" : "," + floatText(machine.launch));
 }
 
 bool setRanks(Options& options, std::string_view text) {
@@ -152,7 +156,54 @@ bool setRanks(Options& options, std::string_view text) {
   return true;
 }
 
-constexpr std::array<OptionRow, 9> kRows = {{
+bool setCheckpoint(Options& options, std::string_view text) {
+  if (text != "sac" && text != "stock" && text != "full") {
+    return false;
+  }
+  options.checkpoint = std::string(text);
+  return true;
+}
+
+bool setMemoryBudget(Options& options, std::string_view text) {
+  if (text == "none") {
+    options.memory_budget.reset();
+    return true;
+  }
+  Options::MemoryBudget budget;
+  if (text.ends_with('%')) {
+    const char* end = text.data() + text.size() - 1;
+    const auto [stop, error] = std::from_chars(text.data(), end, budget.percent);
+    if (error != std::errc() || stop != end || !(budget.percent > 0) || budget.percent > 100) {
+      return false;
+    }
+  } else {
+    const auto bytes = parseInt(text);
+    if (!bytes || *bytes < 1) {
+      return false;
+    }
+    budget.bytes = *bytes;
+  }
+  options.memory_budget = budget;
+  return true;
+}
+
+std::string memoryBudgetText(const Options& options) {
+  const auto& budget = options.memory_budget;
+  return !budget ? "none" : budget->percent > 0 ? floatText(budget->percent) + "%" : std::to_string(budget->bytes);
+}
+
+// A number that is at least `least`.
+template <std::int64_t Options::*field, std::int64_t least>
+bool setNumber(Options& options, std::string_view text) {
+  const auto value = parseInt(text);
+  if (!value || *value < least) {
+    return false;
+  }
+  options.*field = *value;
+  return true;
+}
+
+constexpr std::array<OptionRow, 15> kRows = {{
     {"objective", "memory or time",
      "memory: cut what carries the sequence wherever a rule can; time: the fastest plan",
      [](Options& o, std::string_view v) { return chooseWord(o.objective, v, {"memory", "time"}); },
@@ -191,8 +242,28 @@ constexpr std::array<OptionRow, 9> kRows = {{
     {"rules", "op: spelling; op: spelling",
      "sharding rules of the user's own ops, as mylib.rope.default: b h s d, s d -> b h s d",
      setRules, rulesText},
-    {"machine", "default | FLOPS,MEMORY,LINK,LATENCY",
-     "what prices are for: flop/s, bytes/s of memory and of a link, seconds a collective waits",
+    {"checkpoint", "sac, stock or full",
+     "what is saved for the backward; stock: what the graph marks as saved", setCheckpoint,
+     [](const Options& o) { return o.checkpoint; }},
+    {"memory_budget", "none, bytes or a share as 60%",
+     "the simulated peak may not be larger; a share is of the marked plan's peak", setMemoryBudget,
+     memoryBudgetText},
+    {"fused", "true or false", "a fusing compiler runs the programs",
+     [](Options& o, std::string_view v) { return chooseWord(o.fused, v, {"false", "true"}); },
+     [](const Options& o) -> std::string { return o.fused ? "true" : "false"; }},
+    {"repeat_collectives", "true or false", "the backward may run collectives again",
+     [](Options& o, std::string_view v) {
+       return chooseWord(o.repeat_collectives, v, {"false", "true"});
+     },
+     [](const Options& o) -> std::string { return o.repeat_collectives ? "true" : "false"; }},
+    {"rounding", "an integer", "allocations are multiples of this many bytes",
+     setNumber<&Options::rounding, 1>,
+     [](const Options& o) { return std::to_string(o.rounding); }},
+    {"sequence_length", "an integer", "of the whole sequence, for messages; 0: not known",
+     setNumber<&Options::sequence_length, 0>,
+     [](const Options& o) { return std::to_string(o.sequence_length); }},
+    {"machine", "default | FLOPS,MEMORY,LINK,LATENCY[,LAUNCH]",
+     "what prices are for: flop/s, bytes/s of memory and of a link, seconds a collective and a kernel wait",
      setMachine, machineText},
     {"ranks", "an integer", "size of the sp axis; 0: as the graph says", setRanks,
      [](const Options& o) { return std::to_string(o.ranks); }},

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -37,6 +38,23 @@ struct Options {
   std::vector<std::pair<std::string, std::int64_t>> sequence_dims;
   // Users' sharding rules: op and spelling, e.g. {"mylib.rope.default", "b h s d, s d -> b h s d"}.
   std::vector<std::pair<std::string, std::string>> rules;
+  // What the forward saves for the backward: "sac", "stock" (as marked in the graph) or "full".
+  std::string checkpoint = "sac";
+  // Simulated peak of a step on a rank: bytes, or a share of the marked plan's. Overrides `checkpoint`.
+  struct MemoryBudget {
+    std::int64_t bytes = 0;
+    double percent = 0;  // 0: bytes count
+    friend bool operator==(const MemoryBudget&, const MemoryBudget&) = default;
+  };
+  std::optional<MemoryBudget> memory_budget;
+  // A fusing compiler (Inductor) runs the programs.
+  bool fused = true;
+  // The backward may run collectives again: only where all ranks take the same decision.
+  bool repeat_collectives = true;
+  // Allocations are multiples of this many bytes.
+  std::int64_t rounding = 1;
+  // The whole sequence's, for messages; 0: not known.
+  std::int64_t sequence_length = 0;
   // What prices are for.
   cost::Machine machine;
   // Size of the sp axis; 0: the graph's own.

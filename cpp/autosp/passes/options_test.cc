@@ -64,7 +64,7 @@ TEST(Options, RefuseWhatTheyDoNotKnow) {
   EXPECT_EQ(refused("rules", "no spelling"),
             "option rules: expected op: spelling; op: spelling, found 'no spelling'");
   EXPECT_EQ(refused("machine", "1,2,3"),
-            "option machine: expected default | FLOPS,MEMORY,LINK,LATENCY, found '1,2,3'");
+            "option machine: expected default | FLOPS,MEMORY,LINK,LATENCY[,LAUNCH], found '1,2,3'");
   EXPECT_EQ(refused("ranks", "2x"), "option ranks: expected an integer, found '2x'");
 }
 

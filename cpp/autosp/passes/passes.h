@@ -70,4 +70,12 @@ Status mergeCollectives(ir::Graph& graph, PassContext& context);
 // collectives each way and the bytes a rank sends. The graph stays as it is.
 Status reportPlan(ir::Graph& graph, PassContext& context);
 
+// choose-checkpoints: of a joint forward and backward graph, which values the forward saves and which ops the
+// backward runs again (checkpoint/recompute_cut.h: exact; cost/liveness.h: peak).
+//   before:  %5 : f32[8,64] = aten.mm.default(self=%2, mat2=%1)   %6 : f32[8,64] = aten.silu.default(self=%5)
+//   after:   %5 : f32[8,64] saved = aten.mm.default(...)   %6 : f32[8,64] = aten.silu.default(self=%5) {recompute}
+// Honours keep and recompute as a user's policy; values marked saved are what "stock" means. Errors: a policy that no
+// plan can follow, a budget that no plan fits. The only pass of its pipeline: what it decides is handed over by tags.
+Status chooseCheckpoints(ir::Graph& graph, PassContext& context);
+
 }  // namespace autosp::passes

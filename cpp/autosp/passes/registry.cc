@@ -24,6 +24,9 @@ const std::vector<Pass>& registry() {
        insertConversions, {"placement"}, {"conversions"}},
       {"merge-collectives", "Makes neighbouring conversions of one kind one collective.",
        mergeCollectives, {"conversions"}, {}},
+      {"choose-checkpoints",
+       "Chooses what the forward of a joint graph saves and what its backward runs again, within a budget.",
+       chooseCheckpoints, {}, {"checkpoints"}},
       {"report-plan", "Writes the plan's conversions into the report.", reportPlan, {"conversions"}, {}},
   };
   return kPasses;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "autosp/passes/checkpoint_report.h"
+
 namespace autosp::passes {
 
 void Report::remark(Diagnostic diagnostic) {
@@ -45,7 +47,7 @@ std::string Report::text() const {
       }
     }
   }
-  return out;
+  return checkpoints ? out + checkpointText(*checkpoints) : out;
 }
 
 std::string severityText(const Diagnostic& diagnostic) {

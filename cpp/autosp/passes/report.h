@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,6 +35,7 @@ struct Entry {
 
 // What the plan did, in numbers.
 struct Summary {
+  std::int64_t sequence_length = 0;   // of the longest input that holds the sequence; 0: not known
   int values_cut = 0;                 // float activations that carry the sequence, computed cut
   int values_whole = 0;               // the same, computed whole on every rank
   std::int64_t sequence_bytes = 0;    // of both together
@@ -43,9 +45,28 @@ struct Summary {
   std::int64_t plan_time = 0;         // picoseconds, as priced
 };
 
+// What choose-checkpoints took. Bytes are one rank's, times picoseconds on the option's machine.
+struct CheckpointSummary {
+  std::string mode;  // "sac", "stock", "full", "budget"
+  std::int64_t saved = 0;  // the sum of the five below
+  std::int64_t saved_attention = 0, saved_mlp = 0, saved_residual = 0, saved_loss = 0, saved_other = 0;
+  int recomputed_ops = 0;  // views not counted
+  int recomputed_matmuls = 0, recomputed_attention = 0, recomputed_collectives = 0;
+  std::int64_t recompute_time = 0;
+  std::int64_t step_time = 0;  // of the forward and the backward, nothing run again
+  std::int64_t peak = 0;       // simulated: what the step allocates beyond parameters and inputs
+  std::int64_t gradients = 0;
+  bool peak_in_backward = false;
+  std::string peak_op, peak_location;
+  std::vector<std::pair<std::string, std::int64_t>> alive;     // the largest values alive at the peak
+  std::vector<std::pair<std::int64_t, std::int64_t>> frontier;  // (peak, time run again): rising peak
+  std::int64_t stock_peak = -1;  // of torch's own plan; -1: not asked for
+};
+
 class Report {
  public:
   Summary summary;
+  std::optional<CheckpointSummary> checkpoints;
 
   // A diagnostic's `severity` is set by these; errors are returned by the pass, not reported.
   void remark(Diagnostic diagnostic);

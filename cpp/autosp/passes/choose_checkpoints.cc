@@ -1,0 +1,331 @@
+// choose-checkpoints: see passes.h. The algorithms are checkpoint/ (cuts, frontier, articulations) and
+// cost/liveness.h (peak); this file states which plans are allowed under each option and picks one.
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <set>
+
+#include "autosp/checkpoint/articulations.h"
+#include "autosp/checkpoint/frontier.h"
+#include "autosp/checkpoint/recompute_choices.h"
+#include "autosp/checkpoint/recompute_cut.h"
+#include "autosp/cost/liveness.h"
+#include "autosp/cost/op_class.h"
+#include "autosp/passes/checkpoint_report.h"
+#include "autosp/passes/joint_program.h"
+#include "autosp/passes/passes.h"
+#include "autosp/support/check.h"
+
+namespace autosp::passes {
+namespace {
+
+using checkpoint::CheckpointRules;
+using checkpoint::PricedPlan;
+using checkpoint::RecomputeChoices;
+using cost::JointOp;
+using cost::JointProgram;
+using cost::OpClass;
+using cost::ValueIndex;
+
+// The patience of "sac": a byte is saved when making it again would take longer than moving this many bytes. Between
+// what a normalisation's statistics need (a pass over the hidden state for 4 bytes a row) and what a linear gives up
+// (hidden size / arithmetic intensity) lie orders of magnitude, so the plan does not hang on the figure.
+constexpr std::int64_t kPatience = 256;
+
+// Every n-th boundary is kept; 0: none.
+constexpr std::array<std::size_t, 5> kStrides = {0, 1, 2, 4, 8};
+
+// Plans simulated on each edge of a frontier.
+constexpr std::size_t kPointsAnEdge = 8;
+
+std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
+
+struct Candidate {
+  PricedPlan plan;
+  std::int64_t peak = 0;
+};
+
+class Chooser {
+ public:
+  Chooser(ir::Graph& graph, PassContext& context)
+      : graph_(graph),
+        context_(context),
+        view_(jointProgram(graph, context.options.machine, context.options.fused)),
+        program_(view_.program) {}
+
+  Status run() {
+    AUTOSP_RETURN_IF_ERROR(refuseImpossible());
+    remarkUnknown();
+    boundaries_ = checkpoint::articulations(program_);
+    sweep();
+    AUTOSP_ASSIGN_OR_RETURN(const Candidate chosen, choose());
+    apply(chosen);
+    context_.report.checkpoints = describeCheckpoints(graph_, view_, boundaries_, chosen.plan,
+                                                      peakOf(chosen.plan.plan, true));
+    CheckpointSummary& summary = *context_.report.checkpoints;
+    summary.mode = context_.options.memory_budget ? "budget" : context_.options.checkpoint;
+    for (const Candidate& point : frontier_) {
+      summary.frontier.emplace_back(point.peak, point.plan.cost.time);
+    }
+    summary.stock_peak = stock_peak_;
+    return Status::ok();
+  }
+
+ private:
+  // An op that the user's policy wants to run again although it may run only once.
+  Status refuseImpossible() {
+    const std::vector<cost::OpIndex> stuck = checkpoint::opsThatCannotRunAgain(program_);
+    if (stuck.empty()) {
+      return Status::ok();
+    }
+    const ir::OpId id = view_.ops[at(stuck.front())];
+    return Diagnostic{
+        Severity::kError, graph_.describe(id), graph_.op(id).location,
+        "the backward would have to run this op again, but it reads an input that the program "
+        "overwrites, or changes its operands, so a second run would give other numbers",
+        "Take it out of the checkpointed region, or let the checkpoint policy save it"};
+  }
+
+  // What has no price is kept: its time is not known, and a second run might not be free of effects.
+  void remarkUnknown() {
+    std::set<std::string> names;
+    ir::OpId first;
+    for (std::size_t o = 0; o < program_.ops.size(); ++o) {
+      const JointOp& op = program_.ops[o];
+      if (op.kind == OpClass::kOther && !op.backward) {
+        first = first.valid() ? first : view_.ops[o];
+        names.insert(graph_.op(view_.ops[o]).name);
+      }
+    }
+    if (names.empty()) {
+      return;
+    }
+    std::string list;
+    for (const std::string& name : names) {
+      list += (list.empty() ? "" : ", ") + name;
+    }
+    context_.report.remark({Severity::kRemark, graph_.describe(first), graph_.op(first).location,
+                            "ops without a price are never run again: " + list, ""});
+  }
+
+  // The rules of a mode: which ops are kept whatever it costs.
+  CheckpointRules rules(bool keep_attention, bool keep_collectives,
+                        const std::vector<ValueIndex>& kept_values) const {
+    CheckpointRules out;
+    out.banned.assign(program_.ops.size(), 0);
+    for (std::size_t o = 0; o < program_.ops.size(); ++o) {
+      const OpClass kind = program_.ops[o].kind;
+      out.banned[o] = kind == OpClass::kOther || (keep_attention && kind == OpClass::kAttention) ||
+                      (keep_collectives && kind == OpClass::kCollective);
+    }
+    for (ValueIndex v : kept_values) {
+      out.banned[at(program_.values[at(v)].maker)] = 1;
+    }
+    return out;
+  }
+
+  // The same, and products after the last boundary (the head of a language model) are kept too: the backward begins
+  // with them, so what they make would be alive at the same time anyway.
+  CheckpointRules rulesOfMode(bool keep_attention, bool keep_collectives,
+                              const std::vector<ValueIndex>& kept_values) const {
+    CheckpointRules out = rules(keep_attention, keep_collectives, kept_values);
+    if (boundaries_.empty()) {
+      return out;
+    }
+    const cost::OpIndex last = program_.values[at(boundaries_.back())].maker;
+    for (std::size_t o = at(last) + 1; o < program_.ops.size(); ++o) {
+      out.banned[o] = out.banned[o] != 0 || program_.ops[o].kind == OpClass::kMatmul;
+    }
+    return out;
+  }
+
+  bool keepCollectives() const { return !context_.options.repeat_collectives; }
+
+  std::vector<ValueIndex> everyNth(std::size_t stride) const {
+    std::vector<ValueIndex> out;
+    for (std::size_t k = 0; stride > 0 && k < boundaries_.size(); k += stride) {
+      out.push_back(boundaries_[k]);
+    }
+    return out;
+  }
+
+  cost::Peak peakOf(const cost::CheckpointPlan& plan, bool list_alive = false) const {
+    cost::LivenessSettings settings;
+    settings.fused = context_.options.fused;
+    settings.rounding = context_.options.rounding;
+    settings.list_alive = list_alive;
+    return cost::simulatePeak(program_, plan, settings);
+  }
+
+  Candidate candidate(PricedPlan plan) const {
+    const std::int64_t peak = peakOf(plan.plan).bytes;
+    return {std::move(plan), peak};
+  }
+
+  // "sac": attention, random ops and collectives once, boundaries kept, bytes before time.
+  Candidate sequenceAware() const {
+    const CheckpointRules allowed = rulesOfMode(true, true, boundaries_);
+    const RecomputeChoices choices(program_, allowed);
+    const auto bytes_per_second = static_cast<std::int64_t>(context_.options.machine.memory);
+    const checkpoint::Weights weights{1'000'000'000'000, std::max<std::int64_t>(1, bytes_per_second / kPatience)};
+    checkpoint::RecomputeCut cut(choices);
+    return candidate(choices.plan(cut.solve(weights, checkpoint::Tie::kFewestBytes)));
+  }
+
+  // "full": only the inputs of the layers are saved.
+  Candidate full() const {
+    std::vector<ValueIndex> inputs = checkpoint::layerInputs(program_, boundaries_);
+    std::erase(inputs, -1);
+    const CheckpointRules allowed = rulesOfMode(false, keepCollectives(), inputs);
+    const RecomputeChoices choices(program_, allowed);
+    checkpoint::RecomputeCut cut(choices);
+    return candidate(choices.plan(cut.solve(cut.bytesFirst(), checkpoint::Tie::kFewestBytes)));
+  }
+
+  // The plan that torch's partitioner would take, where the importer has marked it.
+  std::optional<Candidate> stock() const {
+    bool marked = false;
+    for (std::size_t v = 0; v < graph_.valueCount(); ++v) {
+      marked = marked || graph_.value(ir::ValueId(v)).saved;
+    }
+    if (!marked) {
+      return std::nullopt;
+    }
+    PricedPlan out;
+    out.plan = markedPlan(graph_, view_);
+    for (std::size_t v = 0; v < program_.values.size(); ++v) {
+      out.cost.bytes += out.plan.saved[v] != 0 ? program_.values[v].bytes : 0;
+    }
+    for (std::size_t o = 0; o < program_.ops.size(); ++o) {
+      out.cost.time += out.plan.recomputed[o] != 0 ? program_.ops[o].time : 0;
+    }
+    return candidate(std::move(out));
+  }
+
+  // Without a marked plan the backward reads nothing of the forward's, or saves all of it.
+  PricedPlan keepAll() const {
+    const CheckpointRules allowed = rules(false, true, {});
+    return RecomputeChoices(program_, allowed).plan(std::vector<char>(program_.ops.size(), 1));
+  }
+
+  // The corners of a frontier, and points evenly spaced on its edges. The same whatever the budget is, so that a
+  // smaller budget never gets a plan with a larger peak.
+  static std::vector<std::size_t> sampled(const checkpoint::Frontier& frontier) {
+    std::vector<std::size_t> out;
+    const std::vector<std::size_t>& corners = frontier.corners();
+    for (std::size_t c = 0; c + 1 < corners.size(); ++c) {
+      const std::size_t steps = std::min(kPointsAnEdge, corners[c + 1] - corners[c]);
+      for (std::size_t k = 0; k < steps; ++k) {
+        out.push_back(corners[c] + (corners[c + 1] - corners[c]) * k / steps);
+      }
+    }
+    out.push_back(corners.back());
+    return out;
+  }
+
+  // All plans a budget may choose from, and the frontier of (peak, time) among them.
+  void sweep() {
+    for (std::size_t stride : kStrides) {
+      if (stride > 1 && stride >= boundaries_.size()) {
+        continue;  // the same as the one before
+      }
+      const CheckpointRules allowed = rules(false, keepCollectives(), everyNth(stride));
+      const RecomputeChoices choices(program_, allowed);
+      const checkpoint::Frontier frontier(choices);
+      for (std::size_t point : sampled(frontier)) {
+        candidates_.push_back(candidate(frontier.plan(point)));
+      }
+    }
+    candidates_.push_back(sequenceAware());
+    candidates_.push_back(full());
+    std::vector<const Candidate*> order;
+    for (const Candidate& c : candidates_) {
+      order.push_back(&c);
+    }
+    std::stable_sort(order.begin(), order.end(), [](const Candidate* a, const Candidate* b) {
+      return std::pair(a->peak, a->plan.cost.time) < std::pair(b->peak, b->plan.cost.time);
+    });
+    for (const Candidate* c : order) {
+      if (frontier_.empty() || c->plan.cost.time < frontier_.back().plan.cost.time) {
+        frontier_.push_back(*c);
+      }
+    }
+  }
+
+  Result<Candidate> choose() {
+    const std::optional<Candidate> marked = stock();
+    stock_peak_ = marked ? marked->peak : -1;
+    const Options& options = context_.options;
+    if (!options.memory_budget) {
+      if (options.checkpoint == "stock") {
+        return marked ? *marked : candidate(keepAll());
+      }
+      return options.checkpoint == "full" ? full() : sequenceAware();
+    }
+    std::int64_t budget = options.memory_budget->bytes;
+    if (options.memory_budget->percent > 0) {
+      AUTOSP_CHECK(marked.has_value(), "a share of the stock plan's peak, and no stock plan is marked");
+      budget = static_cast<std::int64_t>(static_cast<double>(marked->peak) *
+                                         options.memory_budget->percent / 100);
+    }
+    // The frontier falls in time as it rises in peak: the last point that fits is the fastest.
+    const Candidate* best = nullptr;
+    for (const Candidate& point : frontier_) {
+      best = point.peak <= budget ? &point : best;
+    }
+    if (best == nullptr) {
+      return nothingFits(budget);
+    }
+    return *best;
+  }
+
+  Status nothingFits(std::int64_t budget) const {
+    const Candidate& least = frontier_.front();
+    const std::int64_t gradients = peakOf(least.plan.plan).gradients;
+    const std::int64_t length = context_.options.sequence_length;
+    std::string remedy = "Raise memory_budget to " + bytesText(least.peak);
+    if (length > 0 && budget > gradients) {
+      // What is not gradients grows with the sequence.
+      const double share = static_cast<double>(budget - gradients) /
+                           static_cast<double>(std::max<std::int64_t>(1, least.peak - gradients));
+      remedy += ", or shorten the sequence from " + std::to_string(length) + " to about " +
+                std::to_string(static_cast<std::int64_t>(static_cast<double>(length) * share));
+    } else if (length > 0) {
+      remedy += "; no sequence is short enough, since the gradients alone take " + bytesText(gradients);
+    }
+    return Diagnostic{Severity::kError, "", "",
+                      "no checkpointing plan fits memory_budget (" + bytesText(budget) +
+                          "): the smallest simulated peak is " + bytesText(least.peak) + ", " +
+                          bytesText(gradients) + " of it gradients",
+                      remedy + ", or use more ranks"};
+  }
+
+  void apply(const Candidate& chosen) {
+    for (std::size_t v = 0; v < graph_.valueCount(); ++v) {
+      graph_.value(ir::ValueId(v)).saved = false;
+    }
+    for (std::size_t v = 0; v < program_.values.size(); ++v) {
+      graph_.value(view_.values[v]).saved = chosen.plan.plan.saved[v] != 0;
+    }
+    for (std::size_t o = 0; o < program_.ops.size(); ++o) {
+      graph_.op(view_.ops[o]).traits.recompute = chosen.plan.plan.recomputed[o] != 0;
+    }
+  }
+
+  ir::Graph& graph_;
+  PassContext& context_;
+  JointView view_;
+  const JointProgram& program_;
+  std::vector<ValueIndex> boundaries_;
+  std::vector<Candidate> candidates_;
+  std::vector<Candidate> frontier_;  // rising peak, falling time
+  std::int64_t stock_peak_ = -1;
+};
+
+}  // namespace
+
+Status chooseCheckpoints(ir::Graph& graph, PassContext& context) {
+  return Chooser(graph, context).run();
+}
+
+}  // namespace autosp::passes
