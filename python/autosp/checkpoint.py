@@ -58,7 +58,8 @@ class Checkpointing:
                 imported.graph.mark_saved(value)
         structure = _structure(imported)
         alike = self.agreement.alike("program of forward and backward", structure)
-        report, timing = imported.graph.run_joint(core_options(self.options, self.sequence, alike), self.dump or "")
+        on_cpu = all(n.meta["val"].device.type == "cpu" for n in imported.values if n.op == "placeholder")
+        report, timing = imported.graph.run_joint(core_options(self.options, self.sequence, alike, on_cpu), self.dump or "")
         self.done(report, timing)
         if self.options.checkpoint == "stock" and budget is None:
             return
@@ -81,11 +82,13 @@ class Checkpointing:
             torch_compat.mark_region(node, region, said)
 
 
-def core_options(options: Options, sequence: int, may_repeat_collectives: bool) -> list[tuple[str, str]]:
+def core_options(options: Options, sequence: int, may_repeat_collectives: bool, on_cpu: bool) -> list[tuple[str, str]]:
     """What choose-checkpoints reads."""
     out = [
         ("checkpoint", options.checkpoint),
         ("fused", "true" if options.inner == "inductor" else "false"),
+        ("on_cpu", "true" if on_cpu else "false"),
+        ("rounding", "1" if on_cpu else "512"),  # of torch's allocators
         ("sequence_length", str(sequence)),
         ("repeat_collectives", "true" if may_repeat_collectives else "false"),
     ]

@@ -283,18 +283,46 @@ def compile_failure(error: Exception):
     return None
 
 
-def trace_joint(module, inputs: list, partition, inference_compiler):
+def trace_joint(module, inputs: list, partition, inference_compiler, decompositions=None):
     """AOTAutograd of an exported program outside a Dynamo compile: calls `partition` (or `inference_compiler` where nothing requires a
-    gradient) with the traced graph."""
+    gradient) with the traced graph. `decompositions`: what ops become before the trace; None: torch's own default. Fake inputs stay on
+    their own mode."""
     from torch._dynamo.backends.debugging import boxed_nop
     from torch._functorch.aot_autograd import aot_module_simplified
 
-    fake_mode = fake_tensor_mode()
+    fake_mode = next((x.fake_mode for x in inputs if is_fake(x)), None) or fake_tensor_mode()
     context = torch._guards.TracingContext(fake_mode)
     with torch._guards.tracing(context):
         return aot_module_simplified(
-            module, inputs, fw_compiler=boxed_nop, bw_compiler=boxed_nop, partition_fn=partition, inference_compiler=inference_compiler
+            module,
+            inputs,
+            fw_compiler=boxed_nop,
+            bw_compiler=boxed_nop,
+            partition_fn=partition,
+            inference_compiler=inference_compiler,
+            decompositions=decompositions,
         )
+
+
+def tracing_of(gm):
+    """The tracing context that a traced graph came from, for a partitioner that runs after the trace."""
+    mode = next(n.meta["val"].fake_mode for n in gm.graph.nodes if is_fake(n.meta.get("val")))
+    return torch._guards.tracing(torch._guards.TracingContext(mode))
+
+
+def inductor_decompositions() -> dict:
+    """What Inductor turns ops into before it partitions a joint graph."""
+    from torch._inductor.decomposition import select_decomp_table
+
+    return select_decomp_table()
+
+
+def partition_joint(gm, num_forward_outputs: int, partition):
+    """(forward, backward) that `partition` cuts a traced joint graph into, outside a compile; gm stays as it is."""
+    modes = (getattr(n.meta.get("val"), "fake_mode", None) for n in gm.graph.nodes)
+    context = torch._guards.TracingContext(next(m for m in modes if m is not None))
+    with torch._guards.tracing(context):
+        return partition(copied(gm)[0], None, num_fwd_outputs=num_forward_outputs)
 
 
 def graph_break(gm) -> str | None:
@@ -320,17 +348,20 @@ def tidy_joint(gm) -> None:
     gm.recompile()
 
 
+def copied(gm) -> tuple[torch.fx.GraphModule, dict[str, str]]:
+    """A copy of a joint graph that can be cut without touching gm, and gm's names of its nodes."""
+    graph, env = torch.fx.Graph(), {}
+    node = graph.output(graph.graph_copy(gm.graph, env))
+    node.meta = dict(next(iter(gm.graph.find_nodes(op="output"))).meta)
+    return torch.fx.GraphModule(gm, graph), {new.name: old.name for old, new in env.items()}
+
+
 def stock_saved(gm, num_forward_outputs: int) -> set[str]:
     """Names of the nodes that the stock partitioner would hand from the forward to the backward; gm stays as it is."""
     from torch._functorch.partitioners import min_cut_rematerialization_partition
 
-    copied = torch.fx.GraphModule(gm, torch.fx.Graph())
-    env: dict = {}
-    output = copied.graph.graph_copy(gm.graph, env)
-    node = copied.graph.output(output)
-    node.meta = dict(next(iter(gm.graph.find_nodes(op="output"))).meta)
-    names = {new.name: old.name for old, new in env.items()}
-    forward, _ = min_cut_rematerialization_partition(copied, None, num_fwd_outputs=num_forward_outputs)
+    graph, names = copied(gm)
+    forward, _ = min_cut_rematerialization_partition(graph, None, num_fwd_outputs=num_forward_outputs)
     kept = [x for x in output_leaves(forward)[num_forward_outputs:] if isinstance(x, torch.fx.Node)]
     return {names.get(x.name, x.name) for x in kept}
 

@@ -7,6 +7,7 @@ collective, the results are computed from all contributions. Ranks that would ha
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -34,6 +35,8 @@ class Result:
     local: list = field(default_factory=list)
     text: str = ""
     joint: list = field(default_factory=list)  # the core's reports on the joint graphs
+    written: list[list[torch.Tensor]] = field(default_factory=list)  # new contents of inputs, by rank
+    number: int = 0  # of outputs of the forward graph; what is saved for the backward comes after them
 
     def whole(self, k: int) -> torch.Tensor:
         """Output k, put together from the ranks."""
@@ -62,40 +65,34 @@ class Program:
     def run(self, ranks: int, rules: dict[str, str] | None = None, seed: int = 0, inputs: list | None = None, **options) -> Result:
         """Forward and backward (of output 0, a scalar, with tangent 1) on `ranks` ranks."""
         parsed = Options.parse({"inner": "aot_eager", **options})
-        imported = import_graph(self.captured, ranks, parsed.outputs == "auto")
-        imported.graph.run_forward(core_options(parsed), sorted((rules or {}).items()), "")
         inputs = list(self.inputs if inputs is None else inputs)
-        locals_ = [imported.graph.localize(r) for r in range(ranks)]
-        programs = [export_graph(imported, locals_[r], Rank(r, ranks, GROUP, parsed.gradients == "reduced")) for r in range(ranks)]
-        given = [inputs + ([torch.tensor(seed)] if p.takes_seed else []) for p in programs]
-        group, reports = Together(ranks), []
-        kinds = {i: x.kind for i, x in enumerate(self.captured.inputs)}
-        rounds = 2 if ranks > 1 else 1  # first all ranks say what their program is
-        for _ in range(rounds):
-            group.begin()
-            reports.clear()
-            graphs = []
-            for r in range(ranks):
-                group.me = r
-                choice = Checkpointing(parsed, group, kinds, self.captured.policies, done=lambda report, _: reports.append(report))
-                graphs.append((partitioned(programs[r].module, given[r], choice.choose), given[r]))
+        imported, locals_, joints, takes_seed = self._traced(ranks, parsed, rules or {}, inputs)
+        given = [inputs + ([torch.tensor(seed)] if takes_seed else [])] * ranks
+        reports, graphs = [], joints
+        if isinstance(joints[0], tuple):
+            group, kinds = Together(ranks), {i: x.kind for i, x in enumerate(self.captured.inputs)}
+            choices = [Checkpointing(parsed, group, kinds, self.captured.policies, done=lambda report, _: reports.append(report))] * ranks
+            graphs = together(group, joints, choices)
         forms = [imported.graph.form(v) for v in imported.graph.outputs]
         result = Result([], [], forms, local=locals_, text=imported.graph.text(), joint=reports)
-        if not isinstance(graphs[0][0], tuple):  # nothing requires a gradient
-            result.forward = [g for g, _ in graphs]
-            result.outputs = step([(g, given) for g, given in graphs])
+        if not isinstance(graphs[0], tuple):  # nothing requires a gradient
+            result.forward = graphs
+            result.outputs = step(list(zip(graphs, given, strict=True)))
             return result
-        result.forward, result.backward = [g[0] for g, _ in graphs], [g[1] for g, _ in graphs]
+        result.forward, result.backward = [list(g) for g in zip(*graphs, strict=True)]
         same_collectives(result.forward)
         same_collectives(result.backward)
-        count = len(imported.graph.outputs)
-        flat = step([(g[0], given) for g, given in graphs])
-        result.outputs = [outs[:count] for outs in flat]
+        number = joints[0][1]  # of the outputs of the forward: new contents of inputs, then the program's own
+        written = number - len(imported.graph.outputs)
+        result.number = number
+        flat = step([(forward, copies(x)) for forward, x in zip(result.forward, given, strict=True)])
+        result.outputs = [outs[written:number] for outs in flat]
+        result.written = [outs[:written] for outs in flat]
         arguments = []
-        for (_, backward), outs in zip([g for g, _ in graphs], flat, strict=True):
-            saved = outs[count:]
+        for backward, outs in zip(result.backward, flat, strict=True):
+            saved = outs[number:]
             wanted = len(backward.graph.find_nodes(op="placeholder")) - len(saved)
-            floats = [o for o in outs[:count] if isinstance(o, torch.Tensor) and o.is_floating_point()]
+            floats = [o for o in outs[written:number] if isinstance(o, torch.Tensor) and o.is_floating_point()]
             assert len(floats) >= wanted, "an output has no tangent"
             tangents = [torch.ones_like(o) if o.dim() == 0 and o is floats[0] else torch.zeros_like(o) for o in floats[:wanted]]
             arguments.append((backward, [*saved, *tangents]))
@@ -104,47 +101,86 @@ class Program:
             result.grads.append({n: g for n, g, x in zip(names, grads, inputs, strict=False) if x.requires_grad})
         return result
 
+    def _traced(self, ranks: int, parsed: Options, rules: dict[str, str], inputs: list):
+        """(imported, each rank's local graph, what AOTAutograd traces of each rank's program, whether those take a seed), made once for
+        each set of options that the forward's plan depends on."""
+        key = (ranks, str(core_options(parsed)), str(sorted(rules.items())), parsed.outputs, parsed.gradients, tuple(map(id, inputs)))
+        if key not in self._made:
+            imported = import_graph(self.captured, ranks, parsed.outputs == "auto")
+            imported.graph.run_forward(core_options(parsed), sorted(rules.items()), "")
+            locals_ = [imported.graph.localize(r) for r in range(ranks)]
+            programs = [export_graph(imported, locals_[r], Rank(r, ranks, GROUP, parsed.gradients == "reduced")) for r in range(ranks)]
+            takes_seed = any(p.takes_seed for p in programs)
+            given = inputs + ([torch.tensor(0)] if takes_seed else [])
+            joints = [traced(p.module, given) for p in programs]
+            self._made[key] = (imported, locals_, joints, takes_seed), inputs  # inputs: their ids are in the key
+        return self._made[key][0]
+
+    @property
+    def _made(self) -> dict:
+        return self.__dict__.setdefault("_made_so_far", {})
+
 
 class Together:
-    """What autosp.agreement.Agreement is to ranks in processes, for ranks that are compiled one after another."""
+    """What autosp.agreement.Agreement is to ranks in processes, for ranks that are compiled one after another. In a first round (`known`
+    is None) it only hears what the ranks bring to alike(), and stops them there."""
+
+    class Heard(Exception):
+        pass
 
     def __init__(self, ranks: int):
-        self.ranks, self.me = tuple(range(ranks)), 0
-        self.brought: dict[str, list[str]] = {}
-
-    def begin(self) -> None:
-        """A round of compiles starts; what ranks brought in the last one is known."""
-        self.known, self.brought = self.brought, {}
+        self.ranks = tuple(range(ranks))
+        self.heard: dict[str, list[str]] = {}
+        self.known: dict[str, list[str]] | None = None
+        self.plans: dict[str, str] = {}
 
     def alike(self, key: str, payload: str) -> bool:
-        self.brought.setdefault(key, []).append(payload)
-        return len(set(self.known.get(key, [payload]))) == 1
+        if self.known is None:
+            self.heard.setdefault(key, []).append(payload)
+            raise self.Heard
+        return len(set(self.known[key])) == 1
 
     def first(self, key: str, payload: str) -> str:
-        self.brought.setdefault(key, []).append(payload)
-        return self.brought[key][0]
+        return self.plans.setdefault(key, payload)
 
 
-def partitioned(module: torch.fx.GraphModule, inputs: list, choose: Callable = lambda gm, num_forward_outputs: None):
-    """(forward, backward) graphs of AOTAutograd, or the one graph where nothing requires a gradient."""
+def together(group: Together, joints: list[tuple], choices: list[Checkpointing]) -> list[tuple]:
+    """Each rank's (forward, backward) graphs of its (joint graph, number of forward outputs)."""
+    for (gm, number), choice in zip(joints, choices, strict=True):
+        with contextlib.suppress(Together.Heard):
+            choice.choose(torch_compat.copied(gm)[0], number)
+    group.known = group.heard
+    return [partitioned(gm, number, choice.choose) for (gm, number), choice in zip(joints, choices, strict=True)]
+
+
+def traced(module: torch.fx.GraphModule, inputs: list):
+    """(joint graph, number of outputs of its forward) of AOTAutograd, or the one graph where nothing requires a gradient."""
     found = []
 
     class Done(Exception):
         pass
 
-    def keep(forward, backward):
-        found.append((forward, backward))
+    def keep(gm, number):
+        found.append((gm, number))
         raise Done
 
     def keep_inference(graph, _example_inputs):
         found.append(graph)
         raise Done
 
-    try:
-        torch_compat.trace_joint(module, inputs, torch_compat.partitioner(choose, keep, "lockstep"), keep_inference)
-    except Done:
-        pass
+    with contextlib.suppress(Done):
+        torch_compat.trace_joint(module, inputs, torch_compat.partitioner(keep, None, "lockstep"), keep_inference)
     return found[0]
+
+
+def partitioned(gm: torch.fx.GraphModule, number: int, choose: Callable) -> tuple[torch.fx.GraphModule, torch.fx.GraphModule]:
+    """(forward, backward) graphs of a joint graph, which stays as it is."""
+    with torch_compat.tracing_of(gm):
+        return torch_compat.partition_joint(gm, number, torch_compat.partitioner(choose, lambda *_: None, "lockstep"))
+
+
+def copies(inputs: list) -> list:
+    return [x.detach().clone() if isinstance(x, torch.Tensor) else x for x in inputs]
 
 
 def same_collectives(graphs: list[torch.fx.GraphModule]) -> None:

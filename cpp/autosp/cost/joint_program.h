@@ -40,6 +40,7 @@ struct JointOp {
   std::int64_t time = 0;   // picoseconds of a second run; 0 for views and what fuses into its reader
   std::int64_t flops = 0;
   std::int64_t scratch = 0;  // bytes that live only while it runs
+  bool adds = false;       // aten.add of two tensors: Inductor computes it inside the mm that it alone reads
   bool heavy = false;      // computes an exp, log, sigmoid or tanh (silu, gelu, softplus too)
 };
 

@@ -14,11 +14,12 @@ namespace {
 
 liveness::KernelList fusedKernels(const JointProgram& program, const std::vector<OpIndex>& order,
                                   const std::vector<char>& leaves,
-                                  const std::vector<char>& freeable, bool on_cpu) {
+                                  const std::vector<char>& freeable,
+                                  const std::vector<char>& donated, bool on_cpu) {
   const liveness::FusedPass pass = liveness::fusePass(program, order, leaves, on_cpu);
   const liveness::KernelOrder kernels =
       liveness::reorderKernels(program, pass, leaves, freeable);
-  return liveness::planReuse(program, pass, kernels, leaves, on_cpu);
+  return liveness::planReuse(program, pass, kernels, leaves, donated, on_cpu);
 }
 
 std::vector<char> owners(const JointProgram& program, const std::vector<ValueIndex>& list) {
@@ -38,13 +39,18 @@ Peak simulatePeak(const JointProgram& program, const CheckpointPlan& plan,
                                 liveness::opKernels(program, phases.backward), settings);
   }
   std::vector<char> leave_forward = owners(program, program.results);
-  for (std::size_t v = 0; v < leave_forward.size(); ++v) leave_forward[v] |= phases.saved[v];
+  std::vector<char> donated = phases.saved;
+  for (std::size_t v = 0; v < donated.size(); ++v) {
+    if (leave_forward[v]) donated[v] = 0;
+    leave_forward[v] |= phases.saved[v];
+  }
   const std::vector<char> nothing(program.values.size(), 0);
   return liveness::countBytes(
       program, phases,
-      fusedKernels(program, phases.forward, leave_forward, nothing, settings.on_cpu),
-      fusedKernels(program, phases.backward, owners(program, program.gradients), phases.saved,
+      fusedKernels(program, phases.forward, leave_forward, nothing, nothing,
                    settings.on_cpu),
+      fusedKernels(program, phases.backward, owners(program, program.gradients), phases.saved,
+                   donated, settings.on_cpu),
       settings);
 }
 

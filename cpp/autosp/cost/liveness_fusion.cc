@@ -37,6 +37,8 @@ class Lowering {
         accumulated_(on_cpu ? kAccumulatedReadsCpu : kAccumulatedReads),
         readers_(program.values.size(), 0),
         needs_storage_(program.values.size(), 0),
+        is_added_(program.ops.size(), 0),
+        added_(program.ops.size(), -1),
         inlined_(program.values.size(), -1) {
     for (OpIndex i : order) {
       const JointOp& op = program.ops[i];
@@ -46,20 +48,46 @@ class Lowering {
         if (!isLoop(op.kind)) needs_storage_[program.base(v)] = 1;
       }
     }
+    findAddedProducts(order);
     nodes_.reserve(order.size());
-    for (OpIndex i : order) lower(i);
+    for (OpIndex i : order) {
+      if (!is_added_[i]) lower(i);
+    }
   }
 
   std::vector<LoopNode> take() { return std::move(nodes_); }
 
  private:
+  // fx_passes/post_grad.py, addmm: a matrix product that only one addition reads is computed with
+  // it. On GPU not when all that read the sum are elementwise (should_prefer_unfused_addmm).
+  void findAddedProducts(const std::vector<OpIndex>& order) {
+    std::vector<OpIndex> product(program_.values.size(), -1);
+    std::vector<char> kernel_reads(needs_storage_);
+    for (OpIndex i : order) {
+      const JointOp& op = program_.ops[i];
+      if (op.kind == OpClass::kMatmul && op.makes.size() == 1) product[op.makes.front()] = i;
+      if (!op.adds || op.reads.size() != 2 || op.makes.size() != 1) continue;
+      const ValueIndex sum = op.makes.front();
+      if (!on_cpu_ && !leaves_[sum] && !kernel_reads[sum]) continue;
+      for (std::size_t side = 0; side < 2; ++side) {
+        const ValueIndex v = op.reads[side];
+        if (product[v] < 0 || readers_[v] != 1 || leaves_[v]) continue;
+        if (program_.values[v].bytes != program_.values[sum].bytes) continue;
+        is_added_[product[v]] = 1;
+        added_[i] = product[v];
+        needs_storage_[program_.base(op.reads[1 - side])] = 1;
+        break;
+      }
+    }
+  }
+
   void lower(OpIndex i) {
     const JointOp& op = program_.ops[i];
     LoopNode node;
     node.op = i;
-    node.loop = isLoop(op.kind);
+    node.loop = isLoop(op.kind) && added_[i] < 0;
     node.reduction = op.kind == OpClass::kReduction;
-    node.pooled = node.loop || op.kind == OpClass::kMatmul;
+    node.pooled = isLoop(op.kind) || op.kind == OpClass::kMatmul;
     node.scratch = op.scratch;
     for (ValueIndex v : op.makes) {
       if (program_.base(v) != v) continue;
@@ -69,7 +97,13 @@ class Lowering {
     if (node.makes.empty() && op.kind == OpClass::kView) return;
     node.domain = node.made;
     bool heavy = op.heavy;
-    for (ValueIndex v : op.reads) {
+    std::vector<ValueIndex> reads = op.reads;
+    if (added_[i] >= 0) {
+      const JointOp& product = program_.ops[added_[i]];
+      std::erase(reads, product.makes.front());
+      reads.insert(reads.end(), product.reads.begin(), product.reads.end());
+    }
+    for (ValueIndex v : reads) {
       if (node.reduction) node.domain = std::max(node.domain, program_.values[v].elements);
       const ValueIndex owner = program_.base(v);
       if (inlined_[owner] < 0) {
@@ -109,6 +143,8 @@ class Lowering {
   std::size_t accumulated_;
   std::vector<int> readers_;
   std::vector<char> needs_storage_;
+  std::vector<char> is_added_;  // by op: a product that its one reader computes
+  std::vector<OpIndex> added_;  // by op: the product that it computes, -1: none
   std::vector<int> inlined_;  // index into expressions_, -1: stored
   std::vector<Expression> expressions_;
   std::vector<LoopNode> nodes_;

@@ -11,6 +11,7 @@
 //      it reads more than realize_acc_reads_threshold buffers.
 //  - a reduction is stored; its elementwise producers run inside it. One over at most
 //      unroll_reductions_threshold elements is an elementwise op. Views cost nothing.
+//  - a matrix product that only an addition reads is computed with it (fx_passes/post_grad.py).
 // Fusion (scheduler.py, fuse_nodes; choices.py)
 //  - two loops over the same number of elements that share a buffer become one kernel, most shared
 //    bytes first: a reader into the maker, unless the fusion makes a cycle; two readers of a buffer

@@ -12,11 +12,12 @@ namespace {
 class Wrapper {
  public:
   Wrapper(const JointProgram& program, const FusedPass& pass, const KernelOrder& order,
-          const std::vector<char>& leaves, bool on_cpu)
+          const std::vector<char>& leaves, const std::vector<char>& donated, bool on_cpu)
       : program_(program),
         pass_(pass),
         order_(order.order),
         leaves_(leaves),
+        donated_(donated),
         memory_(order.memory),
         peak_(order.peak),
         last_reader_(program.values.size(), -1),
@@ -75,6 +76,13 @@ class Wrapper {
     return std::find(list.begin(), list.end(), v) != list.end();
   }
 
+  // Whether the memory of v is that of a saved value. A gradient is never put there: it would have
+  // to be counted under the name of one that dies.
+  bool isDonated(ValueIndex v) const {
+    while (taken_from_[v] >= 0) v = taken_from_[v];
+    return donated_[v];
+  }
+
   // Whether `node` needs what `earlier` makes, both in the kernel: then that has run before it.
   bool feeds(const LoopNode& earlier, const LoopNode& node, const FusedKernel& kernel) const {
     std::vector<const LoopNode*> found = {&node};
@@ -99,7 +107,8 @@ class Wrapper {
   ValueIndex inPlaceOf(const LoopNode& node, const FusedKernel& kernel, ValueIndex v, int i) const {
     if (!node.loop && !(node.reads.size() > 0 && node.makes.size() == 1 && !node.pooled)) return -1;
     for (ValueIndex r : node.reads) {
-      if (!pooled_[r] || leaves_[r] || last_reader_[r] != i || key(r) != key(v)) continue;
+      if (!(pooled_[r] || donated_[r]) || last_reader_[r] != i || key(r) != key(v)) continue;
+      if (leaves_[r] || (leaves_[v] && isDonated(r))) continue;
       if (node.loop && node.domain != program_.values[r].elements) continue;
       if (overwritten(r)) continue;
       const bool last = std::none_of(
@@ -127,6 +136,7 @@ class Wrapper {
       const auto found = pool_.find(key(v));
       if (found == pool_.end() || found->second.empty()) continue;
       const Dead candidate = found->second.back();
+      if (leaves_[v] && isDonated(candidate.value)) continue;
       const std::int64_t bytes = program_.values[v].bytes;
       if (candidate.position + 1 < i) {
         const auto begin = memory_.begin() + candidate.position + 1;
@@ -142,7 +152,7 @@ class Wrapper {
   // Calls with the memory each allocates and the last touches.
   KernelList list() {
     const std::size_t values = program_.values.size();
-    // The value that holds a piece of memory last stands for it.
+    // The value that holds a piece of memory last stands for it; of a saved piece that value.
     std::vector<ValueIndex> holder(values);
     for (std::size_t v = 0; v < values; ++v) holder[v] = static_cast<ValueIndex>(v);
     for (int i = static_cast<int>(order_.size()) - 1; i >= 0; --i) {
@@ -152,6 +162,11 @@ class Wrapper {
           if (taken_from_[v] >= 0) holder[taken_from_[v]] = holder[v];
         }
       }
+    }
+    for (std::size_t i = 0; i < values; ++i) {
+      auto v = static_cast<ValueIndex>(i);
+      while (taken_from_[v] >= 0) v = taken_from_[v];
+      if (donated_[v]) holder[i] = v;
     }
     KernelList calls;
     std::int64_t scratch = 0;
@@ -178,6 +193,7 @@ class Wrapper {
   const FusedPass& pass_;
   const std::vector<int>& order_;
   const std::vector<char>& leaves_;
+  const std::vector<char>& donated_;
   std::vector<std::int64_t> memory_;  // Inductor's estimate, with what is held for reuse
   std::int64_t peak_;
   std::vector<int> last_reader_;         // position by value
@@ -191,8 +207,9 @@ class Wrapper {
 }  // namespace
 
 KernelList planReuse(const JointProgram& program, const FusedPass& pass, const KernelOrder& order,
-                     const std::vector<char>& leaves, bool on_cpu) {
-  return Wrapper(program, pass, order, leaves, on_cpu).run();
+                     const std::vector<char>& leaves, const std::vector<char>& donated,
+                     bool on_cpu) {
+  return Wrapper(program, pass, order, leaves, donated, on_cpu).run();
 }
 
 }  // namespace autosp::cost::liveness

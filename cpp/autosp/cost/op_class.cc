@@ -70,6 +70,13 @@ constexpr std::array<std::string_view, 38> kReductions = {
     "aten.nll_loss_forward.default", "aten.nll_loss_backward.default",
     "aten.nll_loss2d_forward.default", "aten.nll_loss2d_backward.default"};
 
+constexpr std::array<std::string_view, 14> kHeavy = {
+    "aten.exp.default",      "aten.exp2.default",      "aten.expm1.default",
+    "aten.log.default",      "aten.log2.default",      "aten.log1p.default",
+    "aten.sigmoid.default",  "aten.tanh.default",      "aten.silu.default",
+    "aten.gelu.default",     "aten.softplus.default",  "aten.silu_backward.default",
+    "aten.gelu_backward.default", "aten.logsumexp.default"};
+
 bool contains(auto const& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -90,6 +97,8 @@ bool isAttentionKernel(const ir::Op& op) {
 bool drawsRandomNumbers(const ir::Op& op) {
   return op.traits.random && (!isAttentionKernel(op) || op.floatArg("dropout_p", 0.0) != 0.0);
 }
+
+bool isHeavy(const ir::Op& op) { return contains(kHeavy, op.name); }
 
 OpClass classOf(const ir::Graph& graph, const ir::Op& op) {
   const auto shares = [&](ir::ValueId v) {

@@ -23,6 +23,10 @@ bool drawsRandomNumbers(const ir::Op& op);
 // A view makes no memory of its own (every result has a base).
 OpClass classOf(const ir::Graph& graph, const ir::Op& op);
 
+// Whether the op computes an exponential, a logarithm, a sigmoid or a hyperbolic tangent: Inductor's C++ backend would
+// rather store such a value than compute it in several readers.
+bool isHeavy(const ir::Op& op);
+
 // Whether the class may be computed inside the kernel of its reader.
 inline bool isFusible(OpClass kind) {
   return kind == OpClass::kView || kind == OpClass::kPointwise || kind == OpClass::kReduction;

@@ -152,6 +152,7 @@ class Chooser {
   cost::Peak peakOf(const cost::CheckpointPlan& plan, bool list_alive = false) const {
     cost::LivenessSettings settings;
     settings.fused = context_.options.fused;
+    settings.on_cpu = context_.options.on_cpu;
     settings.rounding = context_.options.rounding;
     settings.list_alive = list_alive;
     return cost::simulatePeak(program_, plan, settings);

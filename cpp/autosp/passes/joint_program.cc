@@ -90,6 +90,8 @@ class Builder {
       out.makes.push_back(addValue(result, index));
     }
     out.flops = cost::flops(graph_, source);
+    out.heavy = cost::isHeavy(source);
+    out.adds = source.name == "aten.add.Tensor";
     view_.program.ops.push_back(std::move(out));
     view_.ops.push_back(id);
   }

@@ -203,7 +203,7 @@ bool setNumber(Options& options, std::string_view text) {
   return true;
 }
 
-constexpr std::array<OptionRow, 15> kRows = {{
+constexpr std::array<OptionRow, 16> kRows = {{
     {"objective", "memory or time",
      "memory: cut what carries the sequence wherever a rule can; time: the fastest plan",
      [](Options& o, std::string_view v) { return chooseWord(o.objective, v, {"memory", "time"}); },
@@ -251,6 +251,9 @@ constexpr std::array<OptionRow, 15> kRows = {{
     {"fused", "true or false", "a fusing compiler runs the programs",
      [](Options& o, std::string_view v) { return chooseWord(o.fused, v, {"false", "true"}); },
      [](const Options& o) -> std::string { return o.fused ? "true" : "false"; }},
+    {"on_cpu", "true or false", "the programs run on a CPU",
+     [](Options& o, std::string_view v) { return chooseWord(o.on_cpu, v, {"false", "true"}); },
+     [](const Options& o) -> std::string { return o.on_cpu ? "true" : "false"; }},
     {"repeat_collectives", "true or false", "the backward may run collectives again",
      [](Options& o, std::string_view v) {
        return chooseWord(o.repeat_collectives, v, {"false", "true"});

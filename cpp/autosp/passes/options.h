@@ -49,6 +49,8 @@ struct Options {
   std::optional<MemoryBudget> memory_budget;
   // A fusing compiler (Inductor) runs the programs.
   bool fused = true;
+  // With `fused`: its C++ backend, not Triton's.
+  bool on_cpu = false;
   // The backward may run collectives again: only where all ranks take the same decision.
   bool repeat_collectives = true;
   // Allocations are multiples of this many bytes.
