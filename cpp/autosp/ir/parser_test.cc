@@ -69,6 +69,41 @@ TEST(Parser, ReadsEveryConstruct) {
   EXPECT_FALSE(graph.outputs()[2].value.has_value());
 }
 
+TEST(Parser, ReadsAJointGraph) {
+  const Graph graph = roundTrip(R"(autosp.graph "joint" ranks=2 {
+  input %0 : f32[4,6] grad parameter "w"
+  input %1 : f32[6] buffer "mean"
+  input %2 : f32[4,6] tangent "tangents_1"
+  %3 : f32[4,6] saved = aten.exp.default(self=%0) {pointwise, keep}
+  %4 : f32[6,4] of %3 = aten.t.default(self=%3) {recompute}
+  %5 : f32[6] = aten.sum.dim_IntList(self=%3)
+  %6 : f32[4,6] = aten.mul.Tensor(self=%2, other=%3) {pointwise}
+  output %3 "y"
+  output %5 "new mean" writes %1
+  output %6 "gradient0" gradient
+}
+)");
+  EXPECT_EQ(graph.inputs()[2].kind, InputKind::kTangent);
+  EXPECT_TRUE(graph.value(ValueId(3)).saved);
+  EXPECT_EQ(graph.value(ValueId(4)).base, ValueId(3));
+  EXPECT_FALSE(graph.value(ValueId(3)).base.valid());
+  EXPECT_TRUE(graph.op(graph.order()[0]).traits.keep);
+  EXPECT_TRUE(graph.op(graph.order()[1]).traits.recompute);
+  EXPECT_EQ(graph.outputs()[1].writes, ValueId(1));
+  EXPECT_TRUE(graph.outputs()[2].gradient);
+}
+
+TEST(Parser, KeepsWhatIsSharedWhenIdsHaveGaps) {
+  const Graph graph = roundTrip(R"(autosp.graph "joint" ranks=1 {
+  input %7 : f32[4] buffer "b"
+  %3 : f32[4] of %7 = aten.view.default(self=%7)
+  output %3 "y" writes %7
+}
+)");
+  EXPECT_EQ(graph.value(ValueId(3)).base, ValueId(7));
+  EXPECT_EQ(graph.outputs()[0].writes, ValueId(7));
+}
+
 TEST(Parser, KeepsEveryKindOfAttribute) {
   Graph graph;
   const ValueId x = graph.addInput("x", InputKind::kUser, {DType::kF32, {4}}, false);
@@ -217,8 +252,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadText{"  %1 : f32[4] @S(0,base=4,base=4) = a.b()",
                 "line 3, column 27: 'base' is given twice"},
         BadText{"  %1 : f32[4] = a.b() {fast}",
-                "line 3, column 24: expected a trait (pointwise, random, mutates or effect), found "
-                "'fast'"},
+                "line 3, column 24: expected a trait (pointwise, random, mutates, effect, keep or "
+                "recompute), found 'fast'"},
         BadText{"  %1 : f32[4] = a.b() needs Q",
                 "line 3, column 29: expected '[' after 'needs', found 'Q'"},
         BadText{"  %1 : f32[4] = a.b() lowering x",
@@ -230,8 +265,8 @@ INSTANTIATE_TEST_SUITE_P(
                 "line 3, column 26: expected the location in quotes after 'at', found 'model.py'"},
         BadText{
             "  input %1 : f32[4] weight \"w\"",
-            "line 3, column 21: expected the input's kind (user, parameter, buffer, constant or "
-            "seed), found 'weight'"},
+            "line 3, column 21: expected the input's kind (user, parameter, buffer, constant, "
+            "seed or tangent), found 'weight'"},
         BadText{"  input %1 : f32[4] user w",
                 "line 3, column 26: expected the input's name in quotes, found 'w'"},
         BadText{"  a.b()\n  input %1 : f32[4] user \"w\"",

@@ -42,6 +42,34 @@ TEST(Verifier, AcceptsALegalGraph) {
             "");
 }
 
+TEST(Verifier, WantsAnOwnerOfSharedMemory) {
+  const std::string body = R"(
+    input %0 : f32[4] user "x"
+    %1 : f32[4] = aten.exp.default(self=%0)
+    %2 : f32[4] of %1 = aten.view.default(self=%1) at "m.py:1"
+    output %2 "y")";
+  Graph graph = parsed(body);
+  EXPECT_EQ(fault(graph), "");
+  graph.value(ValueId(2)).saved = true;
+  EXPECT_EQ(fault(graph),
+            "aten.view.default on %2 (m.py:1): %2 is saved and has no memory of its own");
+  graph = parsed(body);
+  graph.value(ValueId(1)).base = ValueId(0);
+  EXPECT_EQ(fault(graph),
+            "aten.view.default on %2 (m.py:1): %2 shares the memory of %1, which has none of its "
+            "own");
+  graph = parsed(body);
+  graph.value(ValueId(2)).base = ValueId(2);
+  EXPECT_EQ(fault(graph), "aten.view.default on %2 (m.py:1): %2 shares the memory of itself");
+  graph = parsed(body);
+  graph.value(ValueId(2)).base = ValueId(9);
+  EXPECT_EQ(fault(graph),
+            "aten.view.default on %2 (m.py:1): %2 shares the memory of %9, which does not exist");
+  graph = parsed(body);
+  graph.outputs()[0].writes = ValueId(1);
+  EXPECT_EQ(fault(graph), "output \"y\" writes %1, which is no input");
+}
+
 TEST(Verifier, WantsDefinitionBeforeUse) {
   Graph graph = chain();
   graph.op(graph.order()[0]).set("self", Attr(ValueId(2)));

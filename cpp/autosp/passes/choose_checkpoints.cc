@@ -2,7 +2,6 @@
 // cost/liveness.h (peak); this file states which plans are allowed under each option and picks one.
 #include <algorithm>
 #include <array>
-#include <optional>
 #include <set>
 
 #include "autosp/checkpoint/articulations.h"
@@ -183,15 +182,8 @@ class Chooser {
     return candidate(choices.plan(cut.solve(cut.bytesFirst(), checkpoint::Tie::kFewestBytes)));
   }
 
-  // The plan that torch's partitioner would take, where the importer has marked it.
-  std::optional<Candidate> stock() const {
-    bool marked = false;
-    for (std::size_t v = 0; v < graph_.valueCount(); ++v) {
-      marked = marked || graph_.value(ir::ValueId(v)).saved;
-    }
-    if (!marked) {
-      return std::nullopt;
-    }
+  // The plan that the importer has marked: that of torch's partitioner.
+  Candidate stock() const {
     PricedPlan out;
     out.plan = markedPlan(graph_, view_);
     for (std::size_t v = 0; v < program_.values.size(); ++v) {
@@ -201,12 +193,6 @@ class Chooser {
       out.cost.time += out.plan.recomputed[o] != 0 ? program_.ops[o].time : 0;
     }
     return candidate(std::move(out));
-  }
-
-  // Without a marked plan the backward reads nothing of the forward's, or saves all of it.
-  PricedPlan keepAll() const {
-    const CheckpointRules allowed = rules(false, true, {});
-    return RecomputeChoices(program_, allowed).plan(std::vector<char>(program_.ops.size(), 1));
   }
 
   // The corners of a frontier, and points evenly spaced on its edges. The same whatever the budget is, so that a
@@ -254,19 +240,19 @@ class Chooser {
   }
 
   Result<Candidate> choose() {
-    const std::optional<Candidate> marked = stock();
-    stock_peak_ = marked ? marked->peak : -1;
     const Options& options = context_.options;
     if (!options.memory_budget) {
-      if (options.checkpoint == "stock") {
-        return marked ? *marked : candidate(keepAll());
+      if (options.checkpoint != "stock") {
+        return options.checkpoint == "full" ? full() : sequenceAware();
       }
-      return options.checkpoint == "full" ? full() : sequenceAware();
+      Candidate marked = stock();
+      stock_peak_ = marked.peak;
+      return marked;
     }
     std::int64_t budget = options.memory_budget->bytes;
     if (options.memory_budget->percent > 0) {
-      AUTOSP_CHECK(marked.has_value(), "a share of the stock plan's peak, and no stock plan is marked");
-      budget = static_cast<std::int64_t>(static_cast<double>(marked->peak) *
+      stock_peak_ = stock().peak;
+      budget = static_cast<std::int64_t>(static_cast<double>(stock_peak_) *
                                          options.memory_budget->percent / 100);
     }
     // The frontier falls in time as it rises in peak: the last point that fits is the fastest.

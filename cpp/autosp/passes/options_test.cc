@@ -23,7 +23,14 @@ TEST(Options, ReadAndWriteText) {
       {"attention", "2d:4x2"},
       {"sequence_dims", "input_ids=1,labels=-1"},
       {"rules", "mylib.rope.default: b h s d, s d -> b h s d; mylib.f.default: s -> s"},
-      {"machine", "1e+14,2e+12,4.5e+11,1e-05"},
+      {"checkpoint", "full"},
+      {"memory_budget", "60.0%"},
+      {"fused", "false"},
+      {"on_cpu", "true"},
+      {"repeat_collectives", "false"},
+      {"rounding", "512"},
+      {"sequence_length", "4096"},
+      {"machine", "1e+14,2e+12,4.5e+11,1e-05,2e-06"},
       {"ranks", "1024"}};
   Options options;
   for (const auto& [name, value] : wanted) {
@@ -34,6 +41,8 @@ TEST(Options, ReadAndWriteText) {
   EXPECT_EQ(options.objective, Objective::kTime);
   EXPECT_TRUE(options.gradients_partial);
   EXPECT_EQ(options.sequence_dims[1].second, -1);
+  EXPECT_EQ(options.memory_budget->percent, 60.0);
+  EXPECT_EQ(options.machine.launch, 2e-6);
   EXPECT_EQ(options.rules[0].second, "b h s d, s d -> b h s d");
   EXPECT_EQ(optionHelp().size(), wanted.size());
 }
@@ -45,6 +54,8 @@ TEST(Options, DefaultsReadBack) {
                                                         {"outputs", "auto"},
                                                         {"rules", ""},
                                                         {"machine", "default"},
+                                                        {"memory_budget", "none"},
+                                                        {"machine", "5e+14,2.5e+12,2e+11,1e-05"},
                                                         {"ranks", "0"}}) {
     EXPECT_TRUE(setOption(options, name, value).isOk()) << name;
   }
@@ -54,7 +65,9 @@ TEST(Options, DefaultsReadBack) {
 TEST(Options, RefuseWhatTheyDoNotKnow) {
   EXPECT_EQ(refused("objectve", "time"),
             "unknown option 'objectve' (did you mean 'objective'?); the options are objective, "
-            "gradients, on_unsupported, outputs, attention, sequence_dims, rules, machine, ranks");
+            "gradients, on_unsupported, outputs, attention, sequence_dims, rules, checkpoint, "
+            "memory_budget, fused, on_cpu, repeat_collectives, rounding, sequence_length, machine, "
+            "ranks");
   EXPECT_EQ(refused("objective", "fast"),
             "option objective: expected memory or time, found 'fast'");
   EXPECT_EQ(refused("attention", "2d:4"),
@@ -65,6 +78,14 @@ TEST(Options, RefuseWhatTheyDoNotKnow) {
             "option rules: expected op: spelling; op: spelling, found 'no spelling'");
   EXPECT_EQ(refused("machine", "1,2,3"),
             "option machine: expected default | FLOPS,MEMORY,LINK,LATENCY[,LAUNCH], found '1,2,3'");
+  for (const char* budget : {"0", "0%", "101%", "-3", "40GiB", "%"}) {
+    EXPECT_EQ(refused("memory_budget", budget),
+              "option memory_budget: expected none, bytes or a share as 60%, found '" +
+                  std::string(budget) + "'");
+  }
+  EXPECT_EQ(refused("checkpoint", "auto"),
+            "option checkpoint: expected sac, stock or full, found 'auto'");
+  EXPECT_EQ(refused("rounding", "0"), "option rounding: expected an integer, found '0'");
   EXPECT_EQ(refused("ranks", "2x"), "option ranks: expected an integer, found '2x'");
 }
 
