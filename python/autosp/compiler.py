@@ -121,13 +121,14 @@ class Compiler:
 
     def _checkpointing(self, captured: Captured, imported: Imported, report: Report) -> Checkpointing:
         kinds = {i: given.kind for i, given in enumerate(captured.inputs)}
+        folder = self._dump_dir()
         return Checkpointing(
             self.options,
             self.agreement if imported.graph.ranks > 1 else Agreement.alone(),
             kinds,
             captured.policies,
             report.sequence_length,
-            self._dump_dir(),
+            os.path.join(folder, "joint") if folder else None,
             report.add_checkpoints,
         )
 

@@ -143,7 +143,12 @@ class _JointImporter:
             base = self._root(node.args[0])
             self.owner[torch_compat.storage_key(val)] = base
             return base
-        return self.owner.get(torch_compat.storage_key(val), -1)
+        base = self.owner.get(torch_compat.storage_key(val), -1)
+        source = node.args[0] if node.args else None
+        if base < 0 and source in self.out.values and torch_compat.returns_view(node.target):
+            base = self._root(source)  # made by a pass that merged nodes: the storage in its metadata is a removed node's
+            self.owner[torch_compat.storage_key(val)] = base
+        return base
 
     def _attr(self, value):
         if isinstance(value, fx.Node):

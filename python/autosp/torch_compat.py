@@ -436,6 +436,14 @@ def size_hint(size) -> int:
     return size if isinstance(size, int) else int(size.node.hint)
 
 
+def returns_view(target) -> bool:
+    """Whether an op's result shares the memory of its first argument."""
+    if target is torch.ops.aten._unsafe_view.default:
+        return True
+    returns = op_schema(target).returns if is_aten_like(target) else ()
+    return len(returns) == 1 and returns[0].alias_info is not None and not returns[0].alias_info.is_write
+
+
 def is_wait(target) -> bool:
     """Whether an FX target waits for a collective."""
     return target is torch.ops._c10d_functional.wait_tensor.default

@@ -97,6 +97,7 @@ std::vector<ValueIndex> allArticulations(const JointProgram& program) {
 
   std::vector<std::size_t> farthest(count, 0);  // the last position that reads each
   std::vector<int> readers(count, 0);
+  std::vector<std::vector<std::size_t>> converted(count);  // what elementwise ops make of each alone
   for (const JointOp& op : program.ops) {
     if (op.backward) continue;
     std::size_t last = count;
@@ -111,10 +112,18 @@ std::vector<ValueIndex> allArticulations(const JointProgram& program) {
     }
     std::sort(reads.begin(), reads.end());
     reads.erase(std::unique(reads.begin(), reads.end()), reads.end());
+    const bool conversion = op.kind == OpClass::kPointwise && op.reads.size() == 1;
     for (std::size_t read : reads) {
-      ++readers[read];
+      if (conversion) {
+        converted[read].push_back(last);
+      } else {
+        ++readers[read];
+      }
       farthest[read] = std::max(farthest[read], last);
     }
+  }
+  for (std::size_t i = count; i-- > 0;) {
+    for (std::size_t made : converted[i]) readers[i] += std::max(1, readers[made]);
   }
   std::vector<ValueIndex> out;
   std::size_t reach = 0;  // the last position that reads an earlier activation

@@ -18,8 +18,9 @@ namespace autosp::checkpoint {
 //   activation    a made value that depends on a parameter and on data, and from which a final
 //                 result can be reached. A final result is a result that depends on both and from
 //                 which no other such value is computed
-//   articulation  an activation, read by at least two ops that make activations, such that no
-//                 earlier activation reaches a later one but through it (earlier and later: in the
+//   articulation  an activation, read by at least two ops that make activations (an elementwise op
+//                 that reads nothing else, as a change of dtype, stands for its own readers), such
+//                 that no earlier activation reaches a later one but through it (earlier and later: in the
 //                 order of the program)
 //
 // In the order of the program. Linear in the program.

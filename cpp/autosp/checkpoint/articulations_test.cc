@@ -51,6 +51,19 @@ class Network {
   }
 };
 
+// The norm of a half-precision model converts the stream first: the last of the stream has no other reader.
+TEST(Articulations, AreSeenThroughAChangeOfType) {
+  Network n;
+  n.grow(n.add({n.x, n.attention(n.x)}));
+  n.grow(n.add({n.x, n.mlp(n.x)}));
+  const Values stream = n.stream;
+  const ValueIndex wide = n.b.op(OpClass::kPointwise, {n.x}, 8, 0);
+  const ValueIndex statistic = n.b.op(OpClass::kReduction, {wide}, 1, 1);
+  n.x = n.b.op(OpClass::kPointwise, {wide, statistic, n.b.parameter()}, 4, 0);
+  const JointProgram& program = n.finish();
+  EXPECT_EQ(articulations(program), stream);
+}
+
 TEST(Articulations, AreTheResidualStreamBeforeAndAfterEachBlock) {
   Network n;
   for (int layer = 0; layer < 3; ++layer) {
@@ -144,15 +157,7 @@ class Definition {
   Values articulations() const {
     Values out;
     for (std::size_t k = 0; k < activations_.size(); ++k) {
-      int readers = 0;
-      for (const JointOp& op : p_.ops) {
-        if (!op.backward && readsBase(op, activations_[k])) {
-          bool makes = false;
-          for (ValueIndex v : op.makes) makes |= contains(activations_, v);
-          readers += makes ? 1 : 0;
-        }
-      }
-      bool separates = readers >= 2;
+      bool separates = readers(activations_[k]) >= 2;
       for (std::size_t i = 0; i < k; ++i) {
         for (std::size_t j = k + 1; j < activations_.size(); ++j) {
           separates &= !reaches(activations_[i], activations_[j], activations_, activations_[k]);
@@ -164,6 +169,20 @@ class Definition {
   }
 
  private:
+  // Ops that make activations of it; an elementwise op that reads nothing else stands for its readers.
+  int readers(ValueIndex of) const {
+    int out = 0;
+    for (const JointOp& op : p_.ops) {
+      if (op.backward || !readsBase(op, of)) continue;
+      ValueIndex made = -1;
+      for (ValueIndex v : op.makes) made = contains(activations_, v) ? v : made;
+      if (made < 0) continue;
+      const bool conversion = op.kind == OpClass::kPointwise && op.reads.size() == 1;
+      out += conversion ? std::max(1, readers(made)) : 1;
+    }
+    return out;
+  }
+
   static bool contains(const Values& values, ValueIndex v) {
     for (ValueIndex other : values) {
       if (other == v) return true;

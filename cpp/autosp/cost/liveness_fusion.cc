@@ -97,13 +97,14 @@ class Lowering {
     if (node.makes.empty() && op.kind == OpClass::kView) return;
     node.domain = node.made;
     bool heavy = op.heavy;
-    std::vector<ValueIndex> reads = op.reads;
+    std::vector<ValueIndex> with_product;
     if (added_[i] >= 0) {
       const JointOp& product = program_.ops[added_[i]];
-      std::erase(reads, product.makes.front());
-      reads.insert(reads.end(), product.reads.begin(), product.reads.end());
+      with_product = op.reads;
+      std::erase(with_product, product.makes.front());
+      with_product.insert(with_product.end(), product.reads.begin(), product.reads.end());
     }
-    for (ValueIndex v : reads) {
+    for (ValueIndex v : added_[i] >= 0 ? with_product : op.reads) {
       if (node.reduction) node.domain = std::max(node.domain, program_.values[v].elements);
       const ValueIndex owner = program_.base(v);
       if (inlined_[owner] < 0) {
@@ -161,6 +162,7 @@ class Fusion {
     std::iota(group_.begin(), group_.end(), 0);
     groups_.resize(count);
     seen_.assign(count, 0);
+    grown_.assign(count, 1);
     for (int n = 0; n < count; ++n) {
       const LoopNode& node = pass.nodes[n];
       for (ValueIndex v : node.makes) maker_[v] = n;
@@ -332,10 +334,10 @@ class Fusion {
     visit([&](ValueIndex v, int g) { users[at[v]++] = g; });
   }
 
-  // Pairs worth fusing, best first. Two loops that only share a small buffer, which both read again
-  // and again, are fused when they read it in the same loop order (score_fusion_memory). Strides are
-  // unknown here: loops are taken to agree when they run over the buffer element by element, or
-  // are the same piece of two layers.
+  // Pairs worth fusing, best first. Two loops that only share a small buffer, which both read
+  // again and again, are fused when they read it in the same loop order (score_fusion_memory).
+  // Strides are unknown here: loops are taken to agree when they run over the buffer element by
+  // element, or are the same piece of two layers.
   std::vector<Pair> candidates() const {
     std::vector<int> begin;
     std::vector<int> users;
@@ -346,7 +348,7 @@ class Fusion {
         const Group& a = groups_[users[i]];
         for (int j = i + 1; j < begin[v + 1] && j <= i + kPairAttempts; ++j) {
           const Group& b = groups_[users[j]];
-          if (!sameLoop(a, b)) continue;
+          if (!sameLoop(a, b) || !(grown_[users[i]] || grown_[users[j]])) continue;
           // Whether this buffer is a reason to fuse; another one may be.
           const bool vertical = maker_[v] >= 0 && (group_[maker_[v]] == users[i] ||
                                                    group_[maker_[v]] == users[j]);
@@ -373,13 +375,17 @@ class Fusion {
   }
 
   bool fuseOnce() {
+    const std::vector<Pair> pairs = candidates();
+    // Other fusions only add paths: a pair that failed stays so until one of it grows.
+    std::fill(grown_.begin(), grown_.end(), 0);
     bool fused = false;
-    for (const Pair& pair : candidates()) {
+    for (const Pair& pair : pairs) {
       const int a = find(pair.a);
       const int b = find(pair.b);
       if (a == b || !canFuse(std::min(a, b), std::max(a, b))) continue;
       join(std::min(a, b), std::max(a, b));
       moved_to_[std::max(a, b)] = std::min(a, b);
+      grown_[std::min(a, b)] = 1;
       fused = true;
     }
     return fused;
@@ -439,6 +445,7 @@ class Fusion {
   std::vector<int> group_;  // by node
   std::vector<Group> groups_;
   std::vector<int> moved_to_;
+  std::vector<char> grown_;  // by group: fused in the last round
   std::vector<int> seen_;
   std::vector<int> stack_;
   int stamp_ = 0;

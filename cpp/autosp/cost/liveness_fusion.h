@@ -1,6 +1,6 @@
-// What Inductor makes of a list of ops: which values it never stores, which ops share a kernel, and
-// the order of the kernels. Read from torch 2.13 (paths under torch/_inductor); the rules that decide
-// bytes are kept, those about loop order and strides are not (shapes are unknown here):
+// What Inductor makes of a list of ops: which values it never stores and which ops share a kernel.
+// Read from torch 2.13 (paths under torch/_inductor); the rules that decide bytes are kept, those
+// about loop order and strides are not (shapes are unknown here):
 //
 // Lowering (graph.py, run_node; ir.py, StorageBox)
 //  - an elementwise op is computed inside its readers, each of them anew, and not stored, unless
@@ -15,7 +15,7 @@
 // Fusion (scheduler.py, fuse_nodes; choices.py)
 //  - two loops over the same number of elements that share a buffer become one kernel, most shared
 //    bytes first: a reader into the maker, unless the fusion makes a cycle; two readers of a buffer
-//    only within 64 kernels of each other (are_long_distant_nodes). Two reductions must reduce alike.
+//    only within 64 kernels of each other (are_long_distant_nodes). Reductions must reduce alike.
 //  - a value whose readers are all in its own kernel is not stored.
 // Order (memory.py, reorder_for_peak_memory): liveness_reorder.h. Reuse: liveness_reuse.h.
 #pragma once

@@ -1,4 +1,4 @@
-// The order of Inductor's kernels: reorder_for_peak_memory of torch/_inductor/memory.py (torch 2.13).
+// The order of Inductor's kernels: reorder_for_peak_memory of torch/_inductor/memory.py (2.13).
 // Four orders are estimated, and the first of the least peak is taken: the order of the program,
 // least peak memory first, breadth first, depth first.
 #pragma once
@@ -17,8 +17,7 @@ struct KernelOrder {
   std::int64_t peak = 0;             // its maximum
 };
 
-// `freeable` by value: saved values, whose memory ends with their last reader (a saved value that is
-// also a gradient has it set too; `leaves` wins).
+// `freeable` by value: saved values, whose memory ends with their last reader, unless it leaves.
 KernelOrder reorderKernels(const JointProgram& program, const FusedPass& pass,
                            const std::vector<char>& leaves, const std::vector<char>& freeable);
 

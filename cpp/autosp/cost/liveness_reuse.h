@@ -20,8 +20,8 @@
 
 namespace autosp::cost::liveness {
 
-// The calls of the pass. `donated` by value: saved values that are no results. Memory that several values hold one after the other stands under the last
-// of them.
+// The calls of the pass. `donated` by value: saved values that are no results. Memory that several
+// values hold one after the other stands under the last of them.
 KernelList planReuse(const JointProgram& program, const FusedPass& pass, const KernelOrder& order,
                      const std::vector<char>& leaves, const std::vector<char>& donated,
                      bool on_cpu);

@@ -1,5 +1,5 @@
-// Order of the ops, and the count of bytes over kernels: one interval of positions for each piece of
-// memory, summed over time.
+// Order of the ops, and the count of bytes over kernels: one interval of positions for each piece
+// of memory, summed over time.
 #include "autosp/cost/liveness_schedule.h"
 
 #include <algorithm>
@@ -27,8 +27,8 @@ std::vector<char> neededOps(const JointProgram& program, const std::vector<Value
   for (ValueIndex v : wanted) want(v);
   for (OpIndex i = static_cast<OpIndex>(program.ops.size()) - 1; i >= 0; --i) {
     const JointOp& op = program.ops[i];
-    if (std::none_of(op.makes.begin(), op.makes.end(), [&](ValueIndex v) { return needed_value[v]; }))
-      continue;
+    const auto needed = [&](ValueIndex v) { return needed_value[v] != 0; };
+    if (std::none_of(op.makes.begin(), op.makes.end(), needed)) continue;
     needed_op[i] = 1;
     for (ValueIndex v : op.reads) want(v);
   }

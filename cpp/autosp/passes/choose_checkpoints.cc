@@ -2,6 +2,8 @@
 // cost/liveness.h (peak); this file states which plans are allowed under each option and picks one.
 #include <algorithm>
 #include <array>
+#include <memory>
+#include <optional>
 #include <set>
 
 #include "autosp/checkpoint/articulations.h"
@@ -34,14 +36,33 @@ constexpr std::int64_t kPatience = 256;
 // Every n-th boundary is kept; 0: none.
 constexpr std::array<std::size_t, 5> kStrides = {0, 1, 2, 4, 8};
 
-// Plans simulated on each edge of a frontier.
-constexpr std::size_t kPointsAnEdge = 8;
+// Plans simulated, before some are chosen from.
+constexpr std::size_t kSimulated = 64;
 
 std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
 
 struct Candidate {
   PricedPlan plan;
   std::int64_t peak = 0;
+};
+
+// All plans that keep some boundaries.
+struct Separated {
+  Separated(const JointProgram& program, const CheckpointRules& rules) : choices(program, rules), frontier(choices) {}
+  RecomputeChoices choices;
+  checkpoint::Frontier frontier;
+};
+
+// A simulated point of a frontier.
+struct Spot {
+  std::size_t point = 0;
+  std::int64_t peak = 0, time = 0;
+};
+
+// Two of them, nothing between them simulated.
+struct Span {
+  const Separated* of = nullptr;
+  Spot left, right;
 };
 
 class Chooser {
@@ -123,16 +144,16 @@ class Chooser {
     return out;
   }
 
-  // The same, and products after the last boundary (the head of a language model) are kept too: the backward begins
-  // with them, so what they make would be alive at the same time anyway.
-  CheckpointRules rulesOfMode(bool keep_attention, bool keep_collectives,
-                              const std::vector<ValueIndex>& kept_values) const {
-    CheckpointRules out = rules(keep_attention, keep_collectives, kept_values);
+  // The same, and products after the last boundary (the head of a language model) are kept too.
+  CheckpointRules keepHead(CheckpointRules out) const {
     if (boundaries_.empty()) {
       return out;
     }
-    const cost::OpIndex last = program_.values[at(boundaries_.back())].maker;
-    for (std::size_t o = at(last) + 1; o < program_.ops.size(); ++o) {
+    std::size_t last = at(program_.values[at(boundaries_.back())].maker);
+    for (std::size_t o = last; o < program_.ops.size(); ++o) {
+      last = program_.ops[o].kind == OpClass::kAttention && !program_.ops[o].backward ? o : last;
+    }
+    for (std::size_t o = last + 1; o < program_.ops.size(); ++o) {
       out.banned[o] = out.banned[o] != 0 || program_.ops[o].kind == OpClass::kMatmul;
     }
     return out;
@@ -162,24 +183,49 @@ class Chooser {
     return {std::move(plan), peak};
   }
 
+  // What a byte is worth to the fixed modes.
+  checkpoint::Weights patience() const {
+    const auto bytes_per_second = static_cast<std::int64_t>(context_.options.machine.memory);
+    return {1'000'000'000'000, std::max<std::int64_t>(1, bytes_per_second / kPatience)};
+  }
+
+  // The better of two plans, the head kept and the head run again, by peak and time: the backward begins with the head,
+  // so running it again pays only where what it makes is changed (to another dtype) before it is used.
+  template <typename Solve>
+  Candidate withHeadOrWithout(const CheckpointRules& allowed, Solve solve) const {
+    const checkpoint::Weights worth = patience();
+    std::optional<Candidate> best;
+    for (const CheckpointRules& each : {keepHead(allowed), allowed}) {
+      const RecomputeChoices choices(program_, each);
+      checkpoint::RecomputeCut cut(choices);
+      Candidate found = candidate(choices.plan(solve(cut)));
+      if (!best || worthOf(found, worth) < worthOf(*best, worth)) {
+        best = std::move(found);
+      }
+    }
+    return *std::move(best);
+  }
+
+  static double worthOf(const Candidate& c, const checkpoint::Weights& worth) {
+    return static_cast<double>(c.peak) * static_cast<double>(worth.bytes) +
+           static_cast<double>(c.plan.cost.time) * static_cast<double>(worth.time);
+  }
+
   // "sac": attention, random ops and collectives once, boundaries kept, bytes before time.
   Candidate sequenceAware() const {
-    const CheckpointRules allowed = rulesOfMode(true, true, boundaries_);
-    const RecomputeChoices choices(program_, allowed);
-    const auto bytes_per_second = static_cast<std::int64_t>(context_.options.machine.memory);
-    const checkpoint::Weights weights{1'000'000'000'000, std::max<std::int64_t>(1, bytes_per_second / kPatience)};
-    checkpoint::RecomputeCut cut(choices);
-    return candidate(choices.plan(cut.solve(weights, checkpoint::Tie::kFewestBytes)));
+    return withHeadOrWithout(rules(true, true, boundaries_), [&](checkpoint::RecomputeCut& cut) {
+      return cut.solve(patience(), checkpoint::Tie::kFewestBytes);
+    });
   }
 
   // "full": only the inputs of the layers are saved.
   Candidate full() const {
     std::vector<ValueIndex> inputs = checkpoint::layerInputs(program_, boundaries_);
     std::erase(inputs, -1);
-    const CheckpointRules allowed = rulesOfMode(false, keepCollectives(), inputs);
-    const RecomputeChoices choices(program_, allowed);
-    checkpoint::RecomputeCut cut(choices);
-    return candidate(choices.plan(cut.solve(cut.bytesFirst(), checkpoint::Tie::kFewestBytes)));
+    return withHeadOrWithout(
+        rules(false, keepCollectives(), inputs), [&](checkpoint::RecomputeCut& cut) {
+          return cut.solve(cut.bytesFirst(), checkpoint::Tie::kFewestBytes);
+        });
   }
 
   // The plan that the importer has marked: that of torch's partitioner.
@@ -195,36 +241,94 @@ class Chooser {
     return candidate(std::move(out));
   }
 
-  // The corners of a frontier, and points evenly spaced on its edges. The same whatever the budget is, so that a
-  // smaller budget never gets a plan with a larger peak.
-  static std::vector<std::size_t> sampled(const checkpoint::Frontier& frontier) {
-    std::vector<std::size_t> out;
-    const std::vector<std::size_t>& corners = frontier.corners();
-    for (std::size_t c = 0; c + 1 < corners.size(); ++c) {
-      const std::size_t steps = std::min(kPointsAnEdge, corners[c + 1] - corners[c]);
-      for (std::size_t k = 0; k < steps; ++k) {
-        out.push_back(corners[c] + (corners[c + 1] - corners[c]) * k / steps);
-      }
-    }
-    out.push_back(corners.back());
-    return out;
+  // Simulates one plan of a frontier.
+  Spot simulated(const Separated& of, std::size_t point) {
+    candidates_.push_back(candidate(of.frontier.plan(point)));
+    return {point, candidates_.back().peak, candidates_.back().plan.cost.time};
   }
 
-  // All plans a budget may choose from, and the frontier of (peak, time) among them.
+  // What plans within the span could still improve: the area, in bytes of peak times time run again, between what its
+  // ends promise and what is known.
+  double promise(const Span& span) const {
+    if (span.right.point < span.left.point + 2 || span.right.peak <= span.left.peak) {
+      return 0;
+    }
+    std::vector<std::pair<std::int64_t, std::int64_t>> known{{span.right.peak, 0}};
+    std::int64_t time = span.left.time;  // the least for the peak reached so far
+    for (const Candidate& c : candidates_) {
+      if (c.peak <= span.left.peak) {
+        time = std::min(time, c.plan.cost.time);
+      } else if (c.peak < span.right.peak) {
+        known.emplace_back(c.peak, c.plan.cost.time);
+      }
+    }
+    std::sort(known.begin(), known.end());
+    double area = 0;
+    std::int64_t from = span.left.peak;
+    for (const auto& [peak, next] : known) {
+      area += static_cast<double>(peak - from) * static_cast<double>(std::max<std::int64_t>(0, time - span.right.time));
+      from = peak;
+      time = std::min(time, next);
+    }
+    return area;
+  }
+
+  // The plan nearest to the middle of a span, by bytes; none of its ends.
+  static std::size_t middle(const checkpoint::Frontier& frontier, std::size_t left, std::size_t right) {
+    const auto& points = frontier.points();
+    const std::int64_t half = points[left].bytes + (points[right].bytes - points[left].bytes) / 2;
+    std::size_t point = left + 1;
+    while (point + 1 < right && points[point].bytes < half) {
+      ++point;
+    }
+    return point;
+  }
+
+  // All plans a budget may choose from, and the frontier of (peak, time) among them. Plans that promise most are
+  // simulated first; which ones does not hang on the budget, so that a smaller one never gets a larger peak.
   void sweep() {
+    std::vector<std::unique_ptr<Separated>> all;
+    std::vector<Span> spans;
+    auto split = [&](const Span& span) {
+      const Spot between = simulated(*span.of, middle(span.of->frontier, span.left.point, span.right.point));
+      spans.push_back({span.of, span.left, between});
+      spans.push_back({span.of, between, span.right});
+    };
     for (std::size_t stride : kStrides) {
       if (stride > 1 && stride >= boundaries_.size()) {
         continue;  // the same as the one before
       }
-      const CheckpointRules allowed = rules(false, keepCollectives(), everyNth(stride));
-      const RecomputeChoices choices(program_, allowed);
-      const checkpoint::Frontier frontier(choices);
-      for (std::size_t point : sampled(frontier)) {
-        candidates_.push_back(candidate(frontier.plan(point)));
+      all.push_back(std::make_unique<Separated>(program_, rules(false, keepCollectives(), everyNth(stride))));
+      const Separated* of = all.back().get();
+      const std::size_t last = of->frontier.points().size() - 1;
+      const Spot left = simulated(*of, 0);
+      if (last == 0) {
+        continue;
+      }
+      const std::size_t first = spans.size();
+      spans.push_back({of, left, simulated(*of, last)});
+      // A long chain of ops run again may take more memory than it saves, so the ends alone do not tell.
+      for (std::size_t k = first; k < first + 3 && k < spans.size(); ++k) {
+        if (spans[k].right.point > spans[k].left.point + 1) {
+          split(Span(spans[k]));
+        }
       }
     }
     candidates_.push_back(sequenceAware());
     candidates_.push_back(full());
+    while (candidates_.size() < kSimulated) {
+      std::vector<double> promises;
+      for (const Span& span : spans) {
+        promises.push_back(promise(span));
+      }
+      const auto best = std::max_element(promises.begin(), promises.end());
+      if (best == promises.end() || *best <= 0) {
+        break;
+      }
+      const Span span = spans[static_cast<std::size_t>(best - promises.begin())];
+      spans.erase(spans.begin() + (best - promises.begin()));
+      split(span);
+    }
     std::vector<const Candidate*> order;
     for (const Candidate& c : candidates_) {
       order.push_back(&c);

@@ -38,7 +38,9 @@ void placeOnOneRank(Graph& graph) {
     }
   }
   for (OpId id : graph.order()) {
-    graph.op(id).needs.assign(graph.op(id).operands().size(), Form::whole());
+    if (!graph.op(id).traits.effect) {  // a token has no form
+      graph.op(id).needs.assign(graph.op(id).operands().size(), Form::whole());
+    }
   }
 }
 
