@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 import torch.distributed as dist
@@ -23,8 +23,8 @@ def compile(model: torch.nn.Module, mesh=None, **options) -> torch.nn.Module:
     """Make `model` sequence parallel over `mesh`, in place, and return it.
 
     model    any module; its parameters and `.grad` keep their names and their whole shapes
-    mesh     1-D DeviceMesh (any dim name) on the model's device, or None for the default process group. A program of one process (no
-             process group, no launcher) is not sharded: `checkpoint` and `memory_budget` save its memory
+    mesh     1-D DeviceMesh (any dim name) on the model's device, or None for the default process group. With
+             `checkpoint` or `memory_budget`, a program of one process (no process group, no launcher) is not sharded; its memory is saved
     options  see `autosp.config.Options`
 
     From then on every rank of the mesh calls the model with the same full batch, whole shapes in; losses, outputs and gradients are
@@ -38,7 +38,7 @@ def compile(model: torch.nn.Module, mesh=None, **options) -> torch.nn.Module:
     torch_compat.warn_untested()
     if not isinstance(model, torch.nn.Module):
         raise CompileError(f"autosp.compile takes a torch.nn.Module, found {type(model).__name__}", remedy="Wrap the code in a module")
-    mesh = _checked_mesh(model, mesh)
+    mesh = None if mesh is None and _only_saves_memory(options) else _checked_mesh(model, mesh)
     torch_compat.set_compiled_call(model, CompiledCall(model, mesh, parsed, dict(_rules)))
     return model
 
@@ -111,18 +111,19 @@ def _wire_device(mesh) -> torch.device:
     return torch.device(mesh.device_type) if mesh.device_type == "cpu" else torch.device(mesh.device_type, torch.cuda.current_device())
 
 
-def _is_alone() -> bool:
-    """Whether this is the only process: no process group, and no launcher that started others."""
-    return not dist.is_initialized() and int(os.environ.get("WORLD_SIZE", "1")) == 1
+def _only_saves_memory(options: Mapping | None) -> bool:
+    """Whether nothing is to be sharded: there is no process group and no launcher that started other processes, and an option asks for
+    what makes sense without them. Without such an option a missing process group is an error, never a program that shards nothing."""
+    alone = not dist.is_initialized() and int(os.environ.get("WORLD_SIZE", "1")) == 1
+    return alone and bool({"checkpoint", "memory_budget"} & set(options or {}))
 
 
 def _checked_mesh(model: torch.nn.Module, mesh):
-    if mesh is None and _is_alone():
-        return None
     if not dist.is_initialized():
         raise CompileError(
             "torch.distributed is not initialised, so the argument mesh has no process group to stand for",
-            remedy="Call torch.distributed.init_process_group and pass mesh=init_device_mesh(device, (sp,)) before autosp.compile",
+            remedy="Call torch.distributed.init_process_group and pass mesh=init_device_mesh(device, (sp,)) before autosp.compile; "
+            "to save memory in one process without sharding, pass checkpoint or memory_budget",
         )
     devices = {p.device.type for p in model.parameters()}
     if mesh is None:
@@ -147,13 +148,14 @@ def _checked_mesh(model: torch.nn.Module, mesh):
 def backend_for(options: dict | None) -> Callable[[torch.fx.GraphModule, Sequence], Callable]:
     """The Dynamo backend with these options over the whole world, for `model.compile(backend="autosp", options=...)`."""
     parsed = Options.parse(options)
-    if not dist.is_initialized() and not _is_alone():
+    alone = _only_saves_memory(options)
+    if not dist.is_initialized() and not alone:
         raise CompileError(
             "torch.distributed is not initialised", remedy="Call torch.distributed.init_process_group before the first call of the model"
         )
 
     def compile_graph(gm, example_inputs):
-        if _is_alone():
+        if alone:
             return Compiler(parsed, None, dict(_rules)).compile(gm, example_inputs)
         device = next((x.device.type for x in example_inputs if isinstance(x, torch.Tensor)), "cpu")
         mesh = torch_compat.world_mesh(device)

@@ -218,8 +218,10 @@ def test_the_contract_is_kept_with_clear_errors(spawn):
 
 
 def test_without_a_process_group_the_argument_is_named(monkeypatch):
-    monkeypatch.setenv("WORLD_SIZE", "2")  # a launcher started others: this process alone would train on its own
-    assert refused(autosp.compile, llama()).startswith("torch.distributed is not initialised, so the argument mesh has no process group")
+    text = "torch.distributed is not initialised, so the argument mesh has no process group"
+    assert refused(autosp.compile, llama()).startswith(text)
+    monkeypatch.setenv("WORLD_SIZE", "2")  # a launcher started others: this process would train on its own
+    assert refused(lambda: autosp.compile(llama(), checkpoint="full")).startswith(text)
 
 
 def disagreeing(rank: int, world: int, how: str):
