@@ -3,6 +3,7 @@ uneven length cross the edges of shards."""
 
 import pytest
 import torch
+from autosp import collective_list
 from torch import nn
 from torch.nn import functional as F
 
@@ -93,6 +94,17 @@ def test_padded_rows(side, kind):
         return (1.0 - valid[:, None, None, :]) * torch.finfo(torch.float32).min + torch.triu(torch.full((17, 17), -1e9), 1)
 
     case(mask, extra=dict(valid=valid, labels=labels), causal=kind != "keys").check(2, 3, whole_share=0.02)
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_no_collective_carries_booleans(ranks):
+    """Inductor promotes a bool tensor, with the integers among a collective's arguments, to int64, and then fails on the mask."""
+    valid = torch.ones(2, 17, dtype=torch.long)
+    valid[1, 12:] = 0
+    c = case(lambda ids, valid: valid[:, None, None, :].bool() & causal(ids), extra=dict(valid=valid), causal=False)
+    graphs = c.run(ranks).forward
+    carried = [dtype for g in graphs for found in collective_list.collectives_of(g) for dtype in found.dtype.split(",")]
+    assert "uint8" in carried and "bool" not in carried
 
 
 @pytest.mark.parametrize("how", ["document ids", "position ids", "cumulative lengths"])

@@ -37,6 +37,12 @@ def sum_everywhere(xs: list[Tensor], group: str) -> list[Tensor]:
     return results
 
 
+def _on_the_wire(x: Tensor) -> Tensor:
+    """Booleans travel as bytes: Inductor's lowering of a collective promotes a bool tensor, with the integers among the op's arguments,
+    to int64."""
+    return x.view(torch.uint8) if x.dtype == torch.bool else x
+
+
 def gather_rows(x: Tensor, counts: list[int], group: str) -> Tensor:
     """[own rows, features] -> [rows of rank 0, rows of rank 1, ...]. Pieces are padded to the longest on the way."""
     longest = max(counts)
@@ -44,7 +50,8 @@ def gather_rows(x: Tensor, counts: list[int], group: str) -> Tensor:
         sent = tie(x.new_zeros(longest, x.shape[1]), x)
     else:
         sent = functional.pad(x, (0, 0, 0, longest - x.shape[0])) if x.shape[0] < longest else x.contiguous()
-    received = _ops.wait_tensor(_ops.all_gather_into_tensor(sent, len(counts), group))
+    received = _ops.wait_tensor(_ops.all_gather_into_tensor(_on_the_wire(sent), len(counts), group))
+    received = received.view(torch.bool) if x.dtype == torch.bool else received
     if min(counts) == longest:
         return received
     return torch.cat([received.narrow(0, i * longest, n) for i, n in enumerate(counts) if n], 0)
@@ -67,4 +74,5 @@ def all_to_all(sent: Tensor, receive_sizes: list[int], send_sizes: list[int], gr
     """1-D, sizes in elements per rank. `sources` are the tensors that `sent` was packed from."""
     if sent.numel() == 0:
         sent = tie(sent, *sources)
-    return _ops.wait_tensor(_ops.all_to_all_single(sent.contiguous(), receive_sizes, send_sizes, group))
+    received = _ops.wait_tensor(_ops.all_to_all_single(_on_the_wire(sent.contiguous()), receive_sizes, send_sizes, group))
+    return received.view(sent.dtype) if sent.dtype == torch.bool else received
