@@ -39,8 +39,8 @@ def sum_everywhere(xs: list[Tensor], group: str) -> list[Tensor]:
 
 def _on_the_wire(x: Tensor) -> Tensor:
     """Booleans travel as bytes: Inductor's lowering of a collective promotes a bool tensor, with the integers among the op's arguments,
-    to int64."""
-    return x.view(torch.uint8) if x.dtype == torch.bool else x
+    to int64. They are converted, not viewed: its C++ code for a view as bool does not compile."""
+    return x.to(torch.uint8) if x.dtype == torch.bool else x
 
 
 def gather_rows(x: Tensor, counts: list[int], group: str) -> Tensor:
@@ -51,7 +51,7 @@ def gather_rows(x: Tensor, counts: list[int], group: str) -> Tensor:
     else:
         sent = functional.pad(x, (0, 0, 0, longest - x.shape[0])) if x.shape[0] < longest else x.contiguous()
     received = _ops.wait_tensor(_ops.all_gather_into_tensor(_on_the_wire(sent), len(counts), group))
-    received = received.view(torch.bool) if x.dtype == torch.bool else received
+    received = received != 0 if x.dtype == torch.bool else received
     if min(counts) == longest:
         return received
     return torch.cat([received.narrow(0, i * longest, n) for i, n in enumerate(counts) if n], 0)
@@ -75,4 +75,4 @@ def all_to_all(sent: Tensor, receive_sizes: list[int], send_sizes: list[int], gr
     if sent.numel() == 0:
         sent = tie(sent, *sources)
     received = _ops.wait_tensor(_ops.all_to_all_single(_on_the_wire(sent.contiguous()), receive_sizes, send_sizes, group))
-    return received.view(sent.dtype) if sent.dtype == torch.bool else received
+    return received != 0 if sent.dtype == torch.bool else received
