@@ -10,11 +10,14 @@ decompositions (aten); bf16; torch's own choice of saved values is marked in it.
 from __future__ import annotations
 
 import argparse
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 import transformers
+from llama_graph import MODELS
+
 from autosp import torch_compat
 from autosp.capture import Captured, capture
 from autosp.compiler import core_options
@@ -22,7 +25,6 @@ from autosp.config import Options
 from autosp.fx_export import Rank, export_graph
 from autosp.fx_import import import_graph
 from autosp.joint_import import ImportedJoint, import_joint, saved_values
-from llama_graph import MODELS
 
 GROUP = "joint"
 
@@ -40,8 +42,9 @@ class Traced:
         return self.imported.graph.text()
 
 
-def captured_step(figures: dict, seq: int) -> tuple[Captured, list]:
-    """The global graph of a bf16 training step of one sequence of this many tokens, and its inputs; all fake."""
+def captured_step(figures: dict, seq: int, logits: bool = True) -> tuple[Captured, list]:
+    """The global graph of a bf16 training step of one sequence of this many tokens, and its inputs; all fake. `logits`: the step returns
+    them beside the loss, as Hugging Face's models do."""
     config = transformers.LlamaConfig(**figures, use_cache=False, attn_implementation="sdpa", max_position_embeddings=1 << 22)
     found: list = []
 
@@ -57,8 +60,9 @@ def captured_step(figures: dict, seq: int) -> tuple[Captured, list]:
         model = transformers.LlamaForCausalLM(config).train()
         torch.set_default_dtype(torch.float32)
         ids = torch.zeros(1, seq, dtype=torch.int64)
+        step = model if logits else lambda **inputs: model(**inputs).loss
         try:
-            torch.compile(model, backend=keep, fullgraph=True, dynamic=False)(input_ids=ids, labels=ids.clone())
+            torch.compile(step, backend=keep, fullgraph=True, dynamic=False)(input_ids=ids, labels=ids.clone())
         except Exception:
             if not found:
                 raise
@@ -66,9 +70,9 @@ def captured_step(figures: dict, seq: int) -> tuple[Captured, list]:
     return found[0]
 
 
-def joint_graph(figures: dict, local: int, ranks: int = 8, decompositions: str = "inductor", mark_stock: bool = True) -> Traced:
+def joint_graph(figures: dict, local: int, ranks: int = 8, decompositions: str = "inductor", logits: bool = True) -> Traced:
     """Rank 0's joint graph of a training step with `local` tokens on each of `ranks` ranks."""
-    captured, inputs = captured_step(figures, local * ranks)
+    captured, inputs = captured_step(figures, local * ranks, logits)
     imported = import_graph(captured, ranks, True)
     options = Options.parse({})
     imported.graph.run_forward(core_options(options), [], "")
@@ -80,20 +84,19 @@ def joint_graph(figures: dict, local: int, ranks: int = 8, decompositions: str =
         pass
 
     def choose(gm, num_forward_outputs):
+        if decompositions == "inductor":
+            torch_compat.inductor_joint_passes(gm)
         torch_compat.tidy_joint(gm)
         joint = import_joint(gm, num_forward_outputs, kinds, ranks=ranks)
-        if mark_stock:
-            for value in saved_values(joint, torch_compat.stock_saved(gm, num_forward_outputs)):
-                joint.graph.mark_saved(value)
+        for value in saved_values(joint, torch_compat.stock_saved(gm, num_forward_outputs)):
+            joint.graph.mark_saved(value)
         found.append(Traced(gm, joint, num_forward_outputs))
         raise Done
 
     partition = torch_compat.partitioner(choose, lambda forward, backward: None, "joint graph")
     table = torch_compat.inductor_decompositions() if decompositions == "inductor" else None
-    try:
+    with contextlib.suppress(Done):
         torch_compat.trace_joint(exported.module, inputs, partition, None, table)
-    except Done:
-        pass
     return found[0]
 
 
@@ -103,13 +106,16 @@ def figures_of(model: str, layers: int | None = None) -> dict:
     return {**figures, "num_hidden_layers": layers} if layers else figures
 
 
-def cached_text(folder: str | Path, model: str, layers: int | None, local: int, ranks: int = 8, decompositions: str = "inductor") -> str:
+def cached_text(
+    folder: str | Path, model: str, layers: int | None, local: int, ranks: int = 8, decompositions: str = "inductor", logits: bool = True
+) -> str:
     """The text of a joint graph, traced once for each folder."""
     figures = figures_of(model, layers)
-    path = Path(folder) / f"{model}-{figures['num_hidden_layers']}x{local}x{ranks}-{decompositions}.sp"
+    kind = decompositions + ("" if logits else "-loss")
+    path = Path(folder) / f"{model}-{figures['num_hidden_layers']}x{local}x{ranks}-{kind}.sp"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(joint_graph(figures, local, ranks, decompositions).text)
+        path.write_text(joint_graph(figures, local, ranks, decompositions, logits).text)
     return path.read_text()
 
 
@@ -120,9 +126,10 @@ def main() -> None:
     parser.add_argument("--local", type=int, default=16384, help="tokens of one rank")
     parser.add_argument("--ranks", type=int, default=8)
     parser.add_argument("--decompositions", choices=("inductor", "aten"), default="inductor")
+    parser.add_argument("--loss-only", action="store_true", help="the step returns the loss without the logits")
     parser.add_argument("--out", required=True, help="a folder outside the repository")
     args = parser.parse_args()
-    cached_text(args.out, args.model, args.layers, args.local, args.ranks, args.decompositions)
+    cached_text(args.out, args.model, args.layers, args.local, args.ranks, args.decompositions, not args.loss_only)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ import transformers
 from autosp.memory import PeakMeter
 
 # Model, layers, sequence, vocabulary, what is saved. "chain": all of the model's body under one torch.utils.checkpoint, so that the
-# backward runs all layers again in one go. The first four (FITTED) are those that the simulator's constants may be looked at with.
+# backward runs all layers again in one go. The first four (FITTED) were looked at while the simulator was written.
 CONFIGURATIONS = [
     ("llama", 2, 512, 512, "stock"),
     ("llama", 2, 512, 512, "sac"),

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -77,9 +78,16 @@ class Checkpointing:
             region = (node.meta.get("custom") or {}).get(REGION)
             if region is None or node.op != "call_function" or node in backward:
                 continue
-            policy = self.policies.get(region)
-            said = "recompute" if policy is None or not torch_compat.is_aten_like(node.target) else torch_compat.ask_policy(policy, node)
-            torch_compat.mark_region(node, region, said)
+            torch_compat.mark_region(node, region, self._said(node, region))
+
+    def _said(self, node: fx.Node, region: int) -> str:
+        """What the region's policy says of a node. An item of a tuple goes with its op: a tuple itself cannot be saved."""
+        policy = self.policies.get(region)
+        if node.target is operator.getitem:
+            return torch_compat.tag_of(node.args[0]) or "recompute"
+        if policy is None or not torch_compat.is_aten_like(node.target):
+            return "recompute"
+        return torch_compat.ask_policy(policy, node)
 
 
 def core_options(options: Options, sequence: int, may_repeat_collectives: bool, on_cpu: bool) -> list[tuple[str, str]]:
@@ -117,6 +125,8 @@ def _values(args) -> list[int]:
 
 def _apply(imported: ImportedJoint, saved: list[int], recomputed: list[int]) -> None:
     """Tags: a saved value's maker is not run again, whatever else is needed is. A wait is part of its collective."""
+    for node in imported.nodes:  # a tag on what the backward does not need would make torch save for it, or find no cut
+        torch_compat.untag(node)
     for origin in recomputed:
         node = imported.nodes[origin]
         torch_compat.tag(node, recompute=True)

@@ -317,6 +317,16 @@ def inductor_decompositions() -> dict:
     return select_decomp_table()
 
 
+def inductor_joint_passes(gm) -> None:
+    """What Inductor rewrites in a joint graph before it partitions it."""
+    from torch._inductor.fx_passes.joint_graph import joint_graph_passes
+    from torch._inductor.virtualized import V
+
+    mode = next(n.meta["val"].fake_mode for n in gm.graph.nodes if is_fake(n.meta.get("val")))
+    with V.set_fake_mode(mode):
+        joint_graph_passes(gm)
+
+
 def partition_joint(gm, num_forward_outputs: int, partition):
     """(forward, backward) that `partition` cuts a traced joint graph into, outside a compile; gm stays as it is."""
     modes = (getattr(n.meta.get("val"), "fake_mode", None) for n in gm.graph.nodes)
@@ -336,15 +346,16 @@ def graph_break(gm) -> str | None:
 
 
 def tidy_joint(gm) -> None:
-    """What the stock partitioner does first: removes dead nodes and common subexpressions, moves the ends of checkpointed regions out."""
+    """What the stock partitioner does first: removes dead nodes and common subexpressions, moves the ends of checkpointed regions out.
+    The ends are found before: what two regions compute alike, as the numbers behind masks of dropout, is no end of the first."""
     from torch._functorch import config, partitioners
     from torch._functorch.compile_utils import fx_graph_cse
 
     gm.graph.eliminate_dead_code()
-    if config.cse:
-        gm.graph = fx_graph_cse(gm.graph)
     if partitioners.has_recomputable_ops(gm):
         partitioners.cleanup_recompute_tags(gm, is_default_partition=False)
+    if config.cse:
+        gm.graph = fx_graph_cse(gm.graph)
     gm.recompile()
 
 
@@ -371,6 +382,12 @@ def tag(node, recompute: bool) -> None:
     from torch.utils.checkpoint import CheckpointPolicy
 
     node.meta["recompute"] = CheckpointPolicy.MUST_RECOMPUTE if recompute else CheckpointPolicy.MUST_SAVE
+
+
+def untag(node) -> None:
+    """Take the tag of `tag`, of `mark_region` or of torch's own checkpoints off a node."""
+    node.meta.pop("recompute", None)
+    node.meta.pop("ac_graph_id", None)
 
 
 def tag_of(node) -> str | None:
@@ -517,3 +534,17 @@ def depends_on_tangents(gm) -> set:
         if (node.op == "placeholder" and is_tangent(node)) or any(n in out for n in node.all_input_nodes):
             out.add(node)
     return out
+
+
+def activation_budget(share: float):
+    """A context in which the stock partitioner keeps this share of what it would save (torch's own memory budget)."""
+    import torch._functorch.config as functorch_config
+
+    return functorch_config.patch(activation_memory_budget=share)
+
+
+def stock_partitioners():
+    """The module of torch's partitioners, for benchmarks that time its solver."""
+    from torch._functorch import partitioners
+
+    return partitioners

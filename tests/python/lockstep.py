@@ -66,11 +66,11 @@ class Program:
         """Forward and backward (of output 0, a scalar, with tangent 1) on `ranks` ranks."""
         parsed = Options.parse({"inner": "aot_eager", **options})
         inputs = list(self.inputs if inputs is None else inputs)
-        imported, locals_, joints, takes_seed = self._traced(ranks, parsed, rules or {}, inputs)
-        given = [inputs + ([torch.tensor(seed)] if takes_seed else [])] * ranks
+        imported, locals_, joints, takes_seed, own, heard = self._traced(ranks, parsed, rules or {}, inputs)
+        given = [[*buffers, *inputs, *([torch.tensor(seed)] if takes_seed else [])] for buffers in own]
         reports, graphs = [], joints
         if isinstance(joints[0], tuple):
-            group, kinds = Together(ranks), {i: x.kind for i, x in enumerate(self.captured.inputs)}
+            group, kinds = Together(ranks, heard), {i: x.kind for i, x in enumerate(self.captured.inputs)}
             choices = [Checkpointing(parsed, group, kinds, self.captured.policies, done=lambda report, _: reports.append(report))] * ranks
             graphs = together(group, joints, choices)
         forms = [imported.graph.form(v) for v in imported.graph.outputs]
@@ -97,13 +97,13 @@ class Program:
             tangents = [torch.ones_like(o) if o.dim() == 0 and o is floats[0] else torch.zeros_like(o) for o in floats[:wanted]]
             arguments.append((backward, [*saved, *tangents]))
         names = [i.name for i in self.captured.inputs]
-        for grads in step(arguments):
-            result.grads.append({n: g for n, g, x in zip(names, grads, inputs, strict=False) if x.requires_grad})
+        for grads, buffers in zip(step(arguments), own, strict=True):
+            result.grads.append({n: g for n, g, x in zip(names, grads[len(buffers) :], inputs, strict=False) if x.requires_grad})
         return result
 
     def _traced(self, ranks: int, parsed: Options, rules: dict[str, str], inputs: list):
-        """(imported, each rank's local graph, what AOTAutograd traces of each rank's program, whether those take a seed), made once for
-        each set of options that the forward's plan depends on."""
+        """(imported, each rank's local graph, what AOTAutograd traces of each rank's program, whether those take a seed, the constants
+        of each, what the ranks said to each other), made once for each set of options that the forward's plan depends on."""
         key = (ranks, str(core_options(parsed)), str(sorted(rules.items())), parsed.outputs, parsed.gradients, tuple(map(id, inputs)))
         if key not in self._made:
             imported = import_graph(self.captured, ranks, parsed.outputs == "auto")
@@ -113,8 +113,13 @@ class Program:
             takes_seed = any(p.takes_seed for p in programs)
             given = inputs + ([torch.tensor(0)] if takes_seed else [])
             joints = [traced(p.module, given) for p in programs]
-            self._made[key] = (imported, locals_, joints, takes_seed), inputs  # inputs: their ids are in the key
+            own = [list(p.module.buffers()) for p in programs]  # constants: AOTAutograd makes them the first arguments
+            self._made[key] = (imported, locals_, joints, takes_seed, own, {}), inputs  # inputs: their ids are in the key
         return self._made[key][0]
+
+    def joints(self, ranks: int) -> list[tuple[torch.fx.GraphModule, int]]:
+        """(joint graph, number of outputs of its forward) of each rank, as traced; not to be changed."""
+        return self._traced(ranks, Options.parse({"inner": "aot_eager"}), {}, list(self.inputs))[2]
 
     @property
     def _made(self) -> dict:
@@ -122,23 +127,23 @@ class Program:
 
 
 class Together:
-    """What autosp.agreement.Agreement is to ranks in processes, for ranks that are compiled one after another. In a first round (`known`
-    is None) it only hears what the ranks bring to alike(), and stops them there."""
+    """What autosp.agreement.Agreement is to ranks in processes, for ranks that are compiled one after another. heard: what they bring to
+    alike(), by key; while it is not known they are only heard, and stopped there."""
 
     class Heard(Exception):
         pass
 
-    def __init__(self, ranks: int):
-        self.ranks = tuple(range(ranks))
-        self.heard: dict[str, list[str]] = {}
-        self.known: dict[str, list[str]] | None = None
+    def __init__(self, ranks: int, heard: dict[str, list[str]]):
+        self.ranks, self.heard = tuple(range(ranks)), heard
+        self.listening = not heard
         self.plans: dict[str, str] = {}
 
     def alike(self, key: str, payload: str) -> bool:
-        if self.known is None:
+        if self.listening:
             self.heard.setdefault(key, []).append(payload)
             raise self.Heard
-        return len(set(self.known[key])) == 1
+        assert payload in self.heard[key]
+        return len(set(self.heard[key])) == 1
 
     def first(self, key: str, payload: str) -> str:
         return self.plans.setdefault(key, payload)
@@ -146,10 +151,10 @@ class Together:
 
 def together(group: Together, joints: list[tuple], choices: list[Checkpointing]) -> list[tuple]:
     """Each rank's (forward, backward) graphs of its (joint graph, number of forward outputs)."""
-    for (gm, number), choice in zip(joints, choices, strict=True):
-        with contextlib.suppress(Together.Heard):
-            choice.choose(torch_compat.copied(gm)[0], number)
-    group.known = group.heard
+    for (gm, number), choice in zip(joints, choices, strict=True) if group.listening else ():
+        with contextlib.suppress(Together.Heard), torch_compat.tracing_of(gm):
+            partitioned(gm, number, choice.choose)
+    group.listening = False
     return [partitioned(gm, number, choice.choose) for (gm, number), choice in zip(joints, choices, strict=True)]
 
 

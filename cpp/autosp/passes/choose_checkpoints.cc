@@ -289,7 +289,12 @@ class Chooser {
   void sweep() {
     std::vector<std::unique_ptr<Separated>> all;
     std::vector<Span> spans;
-    auto split = [&](const Span& span) {
+    auto split = [&](std::size_t which) {
+      const Span span = spans[which];
+      if (span.right.point < span.left.point + 2) {
+        return;
+      }
+      spans.erase(spans.begin() + static_cast<std::ptrdiff_t>(which));
       const Spot between = simulated(*span.of, middle(span.of->frontier, span.left.point, span.right.point));
       spans.push_back({span.of, span.left, between});
       spans.push_back({span.of, between, span.right});
@@ -305,13 +310,11 @@ class Chooser {
       if (last == 0) {
         continue;
       }
-      const std::size_t first = spans.size();
+      const std::size_t whole = spans.size();
       spans.push_back({of, left, simulated(*of, last)});
-      // A long chain of ops run again may take more memory than it saves, so the ends alone do not tell.
-      for (std::size_t k = first; k < first + 3 && k < spans.size(); ++k) {
-        if (spans[k].right.point > spans[k].left.point + 1) {
-          split(Span(spans[k]));
-        }
+      // A long chain of ops run again may take more memory than it saves, so the ends alone do not tell: in four parts.
+      for (int k = 0; k < 3; ++k) {
+        split(whole);
       }
     }
     candidates_.push_back(sequenceAware());
@@ -325,9 +328,7 @@ class Chooser {
       if (best == promises.end() || *best <= 0) {
         break;
       }
-      const Span span = spans[static_cast<std::size_t>(best - promises.begin())];
-      spans.erase(spans.begin() + (best - promises.begin()));
-      split(span);
+      split(static_cast<std::size_t>(best - promises.begin()));
     }
     std::vector<const Candidate*> order;
     for (const Candidate& c : candidates_) {
@@ -375,20 +376,21 @@ class Chooser {
     const std::int64_t gradients = peakOf(least.plan.plan).gradients;
     const std::int64_t length = context_.options.sequence_length;
     std::string remedy = "Raise memory_budget to " + bytesText(least.peak);
-    if (length > 0 && budget > gradients) {
+    if (budget <= gradients) {  // whole on every rank
+      remedy += "; no sequence is short enough, since the gradients alone take " + bytesText(gradients);
+    } else if (length > 0) {
       // What is not gradients grows with the sequence.
       const double share = static_cast<double>(budget - gradients) /
                            static_cast<double>(std::max<std::int64_t>(1, least.peak - gradients));
       remedy += ", or shorten the sequence from " + std::to_string(length) + " to about " +
                 std::to_string(static_cast<std::int64_t>(static_cast<double>(length) * share));
-    } else if (length > 0) {
-      remedy += "; no sequence is short enough, since the gradients alone take " + bytesText(gradients);
     }
+    remedy += budget > gradients ? ", or use more ranks" : "";
     return Diagnostic{Severity::kError, "", "",
                       "no checkpointing plan fits memory_budget (" + bytesText(budget) +
                           "): the smallest simulated peak is " + bytesText(least.peak) + ", " +
                           bytesText(gradients) + " of it gradients",
-                      remedy + ", or use more ranks"};
+                      remedy};
   }
 
   void apply(const Candidate& chosen) {
