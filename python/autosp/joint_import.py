@@ -71,8 +71,9 @@ class _JointImporter:
             kind = "constant"
         elif torch_compat.is_tangent(node):
             kind = "tangent"
-        else:
-            kind = self.kinds.get(torch_compat.input_position(node), "user")
+        else:  # what AOTAutograd lifts out of the program, a tensor written in the forward, is no argument
+            position = torch_compat.input_position(node)
+            kind = "constant" if position < 0 else self.kinds.get(position, "user")
         value = self.out.graph.add_input(node.name, kind, *self._type(val), requires_grad)
         self._define(node, value, val)
 

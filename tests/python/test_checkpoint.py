@@ -114,6 +114,22 @@ def test_gradients_are_stocks_and_what_is_saved_is_what_was_planned(name):
         assert full.joint[0].checkpoints["saved"] < 0.7 * modes["stock"][0].joint[0].checkpoints["saved"]
 
 
+def test_a_tensor_made_in_the_forward_is_no_data():
+    """What depends on it and on parameters alone is no activation, so it hides no boundary between layers."""
+
+    def forward(m, ids, labels):
+        bias = (m.head.weight.sum() * torch.tensor([0.5, 0.25])).sum()
+        x = m.tokens(ids)
+        for block in m.blocks:
+            x = block(x + bias)
+        return shifted_loss(m.head(x), labels)
+
+    c = case(lambda: Decoder(3), forward)
+    result, (plan,) = under(c, 1, checkpoint="full")
+    assert [kind for _, kind, *_ in plan.imported.graph.inputs].count("constant") == 1
+    assert result.joint[0].checkpoints["saved_residual"] == 3 * 2 * LENGTH * 32 * 4  # what enters each layer
+
+
 @pytest.fixture(scope="module")
 def larger():
     """Two layers, large enough that a second run of a product costs less than what it saves is worth."""
