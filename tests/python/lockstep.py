@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
+
 from autosp import collective_list, torch_compat
 from autosp.capture import Captured, capture
 from autosp.checkpoint import Checkpointing

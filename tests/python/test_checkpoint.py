@@ -93,25 +93,23 @@ def outputs(m, ids, labels):
 
 
 PROGRAMS = {
-    "shared": (lambda: case(Shared), (1, 2)),
-    "views": (lambda: case(lambda: Views(1)), (2,)),
-    "several results": (lambda: case(lambda: Several(1)), (1,)),
-    "outputs": (lambda: case(lambda: Decoder(1), outputs), (3,)),
+    "shared": (lambda: case(Shared), 2),
+    "views": (lambda: case(lambda: Views(1)), 2),
+    "several results": (lambda: case(lambda: Several(1)), 1),
+    "outputs": (lambda: case(lambda: Decoder(1), outputs), 3),
 }
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_gradients_are_stocks_and_what_is_saved_is_what_was_planned(name):
     make, ranks = PROGRAMS[name]
-    c = make()
-    for n in ranks:
-        modes = every_mode(c, n, percent="100%" if n == 1 else None)
-        full, plans = modes["full"]
-        for report, plan in zip(full.joint, plans, strict=True):
-            numbers = report.checkpoints
-            assert numbers["recomputed_matmuls"] > 0 and numbers["recomputed_attention"] > 0
-            assert plan.saved, "nothing is saved"
-        assert full.joint[0].checkpoints["saved"] < 0.7 * modes["stock"][0].joint[0].checkpoints["saved"]
+    modes = every_mode(make(), ranks, percent="100%" if ranks == 1 else None)
+    full, plans = modes["full"]
+    for report, plan in zip(full.joint, plans, strict=True):
+        numbers = report.checkpoints
+        assert numbers["recomputed_matmuls"] > 0 and numbers["recomputed_attention"] > 0
+        assert plan.saved, "nothing is saved"
+    assert full.joint[0].checkpoints["saved"] < 0.7 * modes["stock"][0].joint[0].checkpoints["saved"]
 
 
 def test_a_tensor_made_in_the_forward_is_no_data():
@@ -273,22 +271,21 @@ class Checkpointed(Decoder):
         return F.gelu(self.head(x) @ self.tokens.weight)
 
 
-@pytest.mark.parametrize("kind", ["plain", "selective", "nested"])
-def test_checkpoints_of_the_user_hold_in_every_mode(kind):
+@pytest.mark.parametrize(("kind", "ranks"), [("plain", 1), ("selective", 2), ("nested", 1)])
+def test_checkpoints_of_the_user_hold_in_every_mode(kind, ranks):
     """In a plain one all is run again; in a selective one what the policy saves is saved and the rest is run again."""
     layers = 2 if kind == "plain" else 1
     c = case(lambda: Checkpointed(kind, layers, p=0.3 if kind == "plain" else 0.0))
     if kind == "plain":
         c.expect_one_rank()
-    for ranks in (1, 2):
-        for mode, (result, plans) in every_mode(c, ranks).items():
-            for plan, backward in zip(plans, result.backward, strict=bool(plans)):
-                saved, again = plan.nodes_saved(), plan.nodes_run_again()
-                keep, recompute = ({n for n, said in plan.policies.items() if said == wanted} for wanted in ("keep", "recompute"))
-                assert not keep & again and not recompute & saved, mode
-                assert calls(backward, ATTENTION) == layers
-                if kind == "plain":
-                    assert len(saved & keep) == 1, "the end of the first block"
-                else:
-                    assert len(saved & keep) >= 3
-                assert (calls(backward, "addmm") == 0) == (kind != "plain")
+    for mode, (result, plans) in every_mode(c, ranks).items():
+        for plan, backward in zip(plans, result.backward, strict=bool(plans)):
+            saved, again = plan.nodes_saved(), plan.nodes_run_again()
+            keep, recompute = ({n for n, said in plan.policies.items() if said == wanted} for wanted in ("keep", "recompute"))
+            assert not keep & again and not recompute & saved, mode
+            assert calls(backward, ATTENTION) == layers
+            if kind == "plain":
+                assert len(saved & keep) == 1, "the end of the first block"
+            else:
+                assert len(saved & keep) >= 3
+            assert (calls(backward, "addmm") == 0) == (kind != "plain")
