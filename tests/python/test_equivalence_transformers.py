@@ -155,14 +155,17 @@ def test_image_model():
     case(vit, inputs).check(2, whole_share=0.3)
 
 
-def test_gradient_checkpointing_flag_is_refused():
+@pytest.mark.parametrize("given", [{}, dict(use_reentrant=False), dict(use_reentrant=True)])
+def test_gradient_checkpointing_flag_is_honoured(given):
     def model():
         m = llama()
-        m.gradient_checkpointing_enable(dict(use_reentrant=False))
+        m.gradient_checkpointing_enable(given)
         return m.train()
 
-    with pytest.raises(Exception, match="checkpoint inside the model"):
-        case(model, batch())
+    c = case(model, batch())
+    c.check(2)
+    report = c.run(2).joint[0].checkpoints
+    assert report["recomputed_attention"] == 2 and report["recomputed_collectives"] == 0
 
 
 @pytest.mark.parametrize(
