@@ -25,12 +25,15 @@
 #include "autosp/ir/graph.h"
 #include "autosp/passes/joint_program.h"
 #include "autosp/passes/options.h"
+#include "status.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
 
 namespace {
 
+using autosp::bindings::OptionTexts;
+using autosp::checkpoint::CheckpointRules;
 using autosp::checkpoint::Frontier;
 using autosp::checkpoint::RecomputeChoices;
 using autosp::cost::JointOp;
@@ -86,6 +89,13 @@ std::vector<std::size_t> setBits(const std::vector<char>& bits) {
   return out;
 }
 
+CheckpointRules rulesOf(const JointProgram& program, const std::vector<OpIndex>& bans) {
+  CheckpointRules rules;
+  rules.banned.assign(program.ops.size(), 0);
+  for (OpIndex o : bans) rules.banned.at(static_cast<std::size_t>(o)) = 1;
+  return rules;
+}
+
 // (points, corners, the fastest within each budget).
 nb::tuple solved(const RecomputeChoices& choices, const std::vector<std::int64_t>& budgets) {
   const Frontier frontier(choices);
@@ -113,23 +123,12 @@ nb::tuple solveFrontier(const std::vector<OpTuple>& ops, const std::vector<Value
   if (!autosp::checkpoint::opsThatCannotRunAgain(program).empty()) {
     throw nb::value_error("solve_frontier: no plan is legal");
   }
-  autosp::checkpoint::CheckpointRules rules;
-  rules.banned.assign(ops.size(), 0);
-  for (OpIndex o : bans) rules.banned.at(static_cast<std::size_t>(o)) = 1;
-  const RecomputeChoices choices(program, rules);
-  return solved(choices, budgets);
+  return solved(RecomputeChoices(program, rulesOf(program, bans)), budgets);
 }
-
-using OptionTexts = std::vector<std::pair<std::string, std::string>>;
 
 // The program of a joint graph, as choose-checkpoints sees it under these options.
 autosp::passes::JointView viewOf(const autosp::ir::Graph& graph, const OptionTexts& texts) {
-  autosp::passes::Options options;
-  for (const auto& [name, value] : texts) {
-    if (!autosp::passes::setOption(options, name, value).isOk()) {
-      throw nb::value_error(("no such option, or no such value: " + name).c_str());
-    }
-  }
+  const autosp::passes::Options options = autosp::bindings::parseOptions(texts);
   return autosp::passes::jointProgram(graph, options.machine, options.fused);
 }
 
@@ -159,14 +158,6 @@ nb::dict describeJoint(const autosp::ir::Graph& graph, const OptionTexts& option
   out["boundaries"] = boundaries;
   out["layer_inputs"] = autosp::checkpoint::layerInputs(view.program, boundaries);
   return out;
-}
-
-autosp::checkpoint::CheckpointRules rulesOf(const JointProgram& program,
-                                            const std::vector<OpIndex>& bans) {
-  autosp::checkpoint::CheckpointRules rules;
-  rules.banned.assign(program.ops.size(), 0);
-  for (OpIndex o : bans) rules.banned.at(static_cast<std::size_t>(o)) = 1;
-  return rules;
 }
 
 nb::tuple solveJoint(const autosp::ir::Graph& graph, const OptionTexts& options,

@@ -25,6 +25,7 @@
 #include "autosp/passes/report.h"
 #include "autosp/sharding/rule_table.h"
 #include "checkpoint_module.h"
+#include "status.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -32,8 +33,10 @@ using namespace nb::literals;
 namespace {
 
 using autosp::Diagnostic;
-using autosp::Result;
-using autosp::Status;
+using autosp::bindings::check;
+using autosp::bindings::OptionTexts;
+using autosp::bindings::parseOptions;
+using autosp::bindings::take;
 using autosp::ir::Attr;
 using autosp::ir::AttrList;
 using autosp::ir::Graph;
@@ -46,32 +49,6 @@ using autosp::ir::ValueId;
 struct ValueRef {
   std::int32_t index;
 };
-
-[[noreturn]] void raise(const Diagnostic& diagnostic) {
-  auto text = [](const std::string& s) -> nb::object {
-    return s.empty() ? nb::none() : nb::object(nb::str(s.c_str(), s.size()));
-  };
-  nb::object type = nb::module_::import_("autosp.errors").attr("CompileError");
-  nb::object error = type(diagnostic.message, "op"_a = text(diagnostic.op),
-                          "location"_a = text(diagnostic.location),
-                          "remedy"_a = text(diagnostic.remedy));
-  PyErr_SetObject(type.ptr(), error.ptr());
-  throw nb::python_error();
-}
-
-void check(const Status& status) {
-  if (!status.isOk()) {
-    raise(status.diagnostic());
-  }
-}
-
-template <typename T>
-T take(Result<T> result) {
-  if (!result.isOk()) {
-    raise(result.diagnostic());
-  }
-  return std::move(result).value();
-}
 
 Attr toAttr(nb::handle object) {
   if (object.is_none()) {
@@ -241,18 +218,13 @@ void bindPlacement(nb::module_& m) {
         "seconds of latency).");
 }
 
-using OptionTexts = std::vector<std::pair<std::string, std::string>>;
-
 double now();
 
 // (report, table of times)
 nb::tuple runPipeline(Graph& graph, const std::string& pipeline, const OptionTexts& options,
                       const OptionTexts& rules, const std::string& dump_dir,
                       const std::string& stop_after) {
-  autosp::passes::Options parsed;
-  for (const auto& [name, value] : options) {
-    check(autosp::passes::setOption(parsed, name, value));
-  }
+  autosp::passes::Options parsed = parseOptions(options);
   parsed.rules = rules;
   autosp::passes::Report report;
   autosp::driver::RunConfig config;

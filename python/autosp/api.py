@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
@@ -38,7 +39,10 @@ def compile(model: torch.nn.Module, mesh=None, **options) -> torch.nn.Module:
     torch_compat.warn_untested()
     if not isinstance(model, torch.nn.Module):
         raise CompileError(f"autosp.compile takes a torch.nn.Module, found {type(model).__name__}", remedy="Wrap the code in a module")
-    mesh = None if mesh is None and _only_saves_memory(options) else _checked_mesh(model, mesh)
+    if mesh is None and _only_saves_memory(options):
+        warnings.warn("autosp: there is no process group, so nothing is sharded; only memory is saved", UserWarning, stacklevel=2)
+    else:
+        mesh = _checked_mesh(model, mesh)
     torch_compat.set_compiled_call(model, CompiledCall(model, mesh, parsed, dict(_rules)))
     return model
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,8 +18,6 @@ from .agreement import Agreement
 from .capture import REGION
 from .config import Options
 from .joint_import import ImportedJoint, import_joint, saved_values
-
-log = logging.getLogger("autosp")
 
 
 @dataclass
@@ -70,13 +67,14 @@ class Checkpointing:
         _apply(imported, *json.loads(plan))
 
     def _mark_regions(self, gm: fx.GraphModule) -> None:
-        """Nodes of the forward that stand in a checkpointed region get the tags that torch gives them when it traces one."""
+        """Nodes of the forward that stand in a checkpointed region get the tags that torch gives them when it traces one. Collectives do not:
+        they were put there by the compiler, and whether they run again is the plan's to say, on every rank alike."""
         if not self.policies:
             return
         backward = torch_compat.depends_on_tangents(gm)
         for node in gm.graph.nodes:
             region = (node.meta.get("custom") or {}).get(REGION)
-            if region is None or node.op != "call_function" or node in backward:
+            if region is None or node.op != "call_function" or node in backward or torch_compat.is_collective(node.target):
                 continue
             torch_compat.mark_region(node, region, self._said(node, region))
 

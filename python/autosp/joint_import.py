@@ -146,7 +146,7 @@ class _JointImporter:
             return base
         base = self.owner.get(torch_compat.storage_key(val), -1)
         source = node.args[0] if node.args else None
-        if base < 0 and source in self.out.values and torch_compat.returns_view(node.target):
+        if base < 0 and isinstance(source, fx.Node) and source in self.out.values and torch_compat.returns_view(node.target):
             base = self._root(source)  # made by a pass that merged nodes: the storage in its metadata is a removed node's
             self.owner[torch_compat.storage_key(val)] = base
         return base

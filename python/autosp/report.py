@@ -10,7 +10,8 @@ from . import _core
 @dataclass
 class Report:
     """One compiled graph. core: the core's report; timing: a table of its passes, in milliseconds; ranks: the sp degree; joint: the core's
-    report on the joint forward and backward graph, None where nothing is differentiated. The same on every rank, but for the times."""
+    report on this rank's joint forward and backward graph, None where nothing is differentiated. But for that and the times the same on
+    every rank."""
 
     core: _core.Report
     timing: str

@@ -304,10 +304,14 @@ def trace_joint(module, inputs: list, partition, inference_compiler, decompositi
         )
 
 
+def _fake_mode_of(gm):
+    """The fake mode that a graph was traced on."""
+    return next(n.meta["val"].fake_mode for n in gm.graph.nodes if is_fake(n.meta.get("val")))
+
+
 def tracing_of(gm):
     """The tracing context that a traced graph came from, for a partitioner that runs after the trace."""
-    mode = next(n.meta["val"].fake_mode for n in gm.graph.nodes if is_fake(n.meta.get("val")))
-    return torch._guards.tracing(torch._guards.TracingContext(mode))
+    return torch._guards.tracing(torch._guards.TracingContext(_fake_mode_of(gm)))
 
 
 def inductor_decompositions() -> dict:
@@ -322,16 +326,13 @@ def inductor_joint_passes(gm) -> None:
     from torch._inductor.fx_passes.joint_graph import joint_graph_passes
     from torch._inductor.virtualized import V
 
-    mode = next(n.meta["val"].fake_mode for n in gm.graph.nodes if is_fake(n.meta.get("val")))
-    with V.set_fake_mode(mode):
+    with V.set_fake_mode(_fake_mode_of(gm)):
         joint_graph_passes(gm)
 
 
 def partition_joint(gm, num_forward_outputs: int, partition):
     """(forward, backward) that `partition` cuts a traced joint graph into, outside a compile; gm stays as it is."""
-    modes = (getattr(n.meta.get("val"), "fake_mode", None) for n in gm.graph.nodes)
-    context = torch._guards.TracingContext(next(m for m in modes if m is not None))
-    with torch._guards.tracing(context):
+    with tracing_of(gm):
         return partition(copied(gm)[0], None, num_fwd_outputs=num_forward_outputs)
 
 
@@ -404,7 +405,7 @@ def output_leaves(gm) -> list:
 
 
 def _output_descriptors(gm) -> list:
-    return pytree.arg_tree_leaves(next(iter(gm.graph.find_nodes(op="output"))).meta.get("desc", []))
+    return pytree.arg_tree_leaves(next(iter(gm.graph.find_nodes(op="output"))).meta["desc"])  # without them writes would go unseen
 
 
 def gradient_inputs(gm, num_forward_outputs: int) -> set:
@@ -459,6 +460,11 @@ def returns_view(target) -> bool:
         return True
     returns = op_schema(target).returns if is_aten_like(target) else ()
     return len(returns) == 1 and returns[0].alias_info is not None and not returns[0].alias_info.is_write
+
+
+def is_collective(target) -> bool:
+    """Whether an FX target is a functional collective, or the wait for one."""
+    return isinstance(target, torch._ops.OpOverload) and target.namespace == "_c10d_functional"
 
 
 def is_wait(target) -> bool:

@@ -317,7 +317,9 @@ class Chooser {
         split(whole);
       }
     }
+    sequence_aware_ = candidates_.size();
     candidates_.push_back(sequenceAware());
+    full_ = candidates_.size();
     candidates_.push_back(full());
     while (candidates_.size() < kSimulated) {
       std::vector<double> promises;
@@ -348,7 +350,7 @@ class Chooser {
     const Options& options = context_.options;
     if (!options.memory_budget) {
       if (options.checkpoint != "stock") {
-        return options.checkpoint == "full" ? full() : sequenceAware();
+        return candidates_[options.checkpoint == "full" ? full_ : sequence_aware_];
       }
       Candidate marked = stock();
       stock_peak_ = marked.peak;
@@ -411,6 +413,7 @@ class Chooser {
   const JointProgram& program_;
   std::vector<ValueIndex> boundaries_;
   std::vector<Candidate> candidates_;
+  std::size_t sequence_aware_ = 0, full_ = 0;  // of candidates_
   std::vector<Candidate> frontier_;  // rising peak, falling time
   std::int64_t stock_peak_ = -1;
 };
