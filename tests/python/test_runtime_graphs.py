@@ -250,7 +250,7 @@ def test_same_collectives_on_every_rank():
     even, moved = found[0]["exchange"]
     assert [op for op, _, _ in even["forward"]] == ["all_to_all_single", "all_to_all_single", "all_reduce"]
     assert [op for op, _, _ in even["backward"]] == [
-        "all_to_all_single", "all_to_all_single", "all_gather_into_tensor", "all_reduce_coalesced",
+        "all_to_all_single", "all_to_all_single", "all_gather_into_tensor", "all_reduce",
     ]  # fmt: skip
     # x cut; q, k and v packed into one buffer; heads put together after the way back; labels cut; the two sums of the loss side by side.
     assert moved == ["clone", "clone", "clone", "clone", "cat", "clone", "clone", "cat"]

@@ -1,8 +1,8 @@
 // merge-collectives: fewer, larger collectives. Two rules, each over conversions that stand ready together:
 //   exchanges    all-to-alls before one op, of values with one dtype whose source cuts deal the same rows:
 //                attention's q, k and v travel together
-//   weights      whole -> partial-gradient conversions of parameters: a bucket's backward is one coalesced
-//                all-reduce, closed when it holds kBucketBytes
+//   weights      whole -> partial-gradient conversions of parameters: a bucket's backward is one all-reduce,
+//                closed when it holds kBucketBytes
 #include <algorithm>
 #include <map>
 

@@ -23,17 +23,17 @@ def tie(x: Tensor, *sources: Tensor) -> Tensor:
 
 
 def sum_everywhere(xs: list[Tensor], group: str) -> list[Tensor]:
-    """All-reduce; tensors of one dtype share one collective."""
+    """All-reduce. Tensors of one dtype travel in one buffer, and the results are parts of what arrives: gloo would pack those of a
+    coalesced collective once more, beside the two buffers that the graph knows of."""
     results: list[Tensor] = list(xs)
     for dtype in dict.fromkeys(x.dtype for x in xs):
         places = [i for i, x in enumerate(xs) if x.dtype == dtype]
-        sent = [xs[i].contiguous() for i in places]
-        if len(sent) == 1:
-            summed = [_ops.all_reduce(sent[0], "sum", group)]
-        else:
-            summed = _ops.all_reduce_coalesced(sent, "sum", group)
-        for i, y in zip(places, summed):
-            results[i] = _ops.wait_tensor(y)
+        one = len(places) == 1
+        sent = xs[places[0]].contiguous() if one else torch.cat([xs[i].reshape(-1) for i in places])
+        summed = _ops.wait_tensor(_ops.all_reduce(sent, "sum", group))
+        parts = [summed] if one else summed.split([xs[i].numel() for i in places])
+        for i, y in zip(places, parts):
+            results[i] = y.view(xs[i].shape)
     return results
 
 
