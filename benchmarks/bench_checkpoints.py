@@ -153,6 +153,7 @@ def timed(module, name: str, into: list[float]):
 
 def times(args) -> None:
     import networkx
+
     from autosp.torch_compat import stock_partitioners
 
     traced = joint_graph(figures_of(args.models[0] if args.models else "llama-3.1-8b", args.layers), args.local)

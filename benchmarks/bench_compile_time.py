@@ -21,7 +21,9 @@ LAYERS = (8, 32, 128)
 
 def timed(graph: Path, optimizer: str) -> dict[str, float]:
     """Milliseconds by pass of one run."""
-    run = subprocess.run([optimizer, str(graph), "--pipeline=forward", "--timing", "-o", "/dev/null"], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [optimizer, str(graph), "--pipeline=forward", "--timing", "-o", "/dev/null"], capture_output=True, text=True, check=True
+    )
     out: dict[str, float] = {}
     for name, ms in re.findall(r"^([\w-]+) +([\d.]+)", run.stdout + run.stderr, re.MULTILINE):
         out[name] = out.get(name, 0.0) + float(ms)

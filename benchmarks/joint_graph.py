@@ -15,11 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-import transformers
-from llama_graph import MODELS
+from llama_graph import MODELS, captured_step
 
 from autosp import torch_compat
-from autosp.capture import Captured, capture
 from autosp.compiler import core_options
 from autosp.config import Options
 from autosp.fx_export import Rank, export_graph
@@ -40,34 +38,6 @@ class Traced:
     @property
     def text(self) -> str:
         return self.imported.graph.text()
-
-
-def captured_step(figures: dict, seq: int, logits: bool = True) -> tuple[Captured, list]:
-    """The global graph of a bf16 training step of one sequence of this many tokens, and its inputs; all fake. `logits`: the step returns
-    them beside the loss, as Hugging Face's models do."""
-    config = transformers.LlamaConfig(**figures, use_cache=False, attn_implementation="sdpa", max_position_embeddings=1 << 22)
-    found: list = []
-
-    class Done(Exception):
-        pass
-
-    def keep(gm, example_inputs):
-        found.append((capture(gm, example_inputs), list(example_inputs)))
-        raise Done
-
-    with torch_compat.fake_tensor_mode(), torch_compat.compile_settings():
-        torch.set_default_dtype(torch.bfloat16)
-        model = transformers.LlamaForCausalLM(config).train()
-        torch.set_default_dtype(torch.float32)
-        ids = torch.zeros(1, seq, dtype=torch.int64)
-        step = model if logits else lambda **inputs: model(**inputs).loss
-        try:
-            torch.compile(step, backend=keep, fullgraph=True, dynamic=False)(input_ids=ids, labels=ids.clone())
-        except Exception:
-            if not found:
-                raise
-    torch.compiler.reset()
-    return found[0]
 
 
 def joint_graph(figures: dict, local: int, ranks: int = 8, decompositions: str = "inductor", logits: bool = True) -> Traced:

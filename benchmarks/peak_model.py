@@ -15,10 +15,11 @@ import os
 import statistics
 import warnings
 
-import autosp
 import torch
 import torch.distributed as dist
 import transformers
+
+import autosp
 from autosp.memory import PeakMeter
 
 # Model, layers, sequence, vocabulary, what is saved. "chain": all of the model's body under one torch.utils.checkpoint, so that the

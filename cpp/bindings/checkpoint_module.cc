@@ -1,5 +1,5 @@
-// The checkpointing algorithms for tests and benchmarks: solve_frontier on tuples, against an integer program;
-// joint_program, solve_joint and time_cut on a joint graph.
+// The checkpointing algorithms for tests and benchmarks: solve_frontier on tuples, against an
+// integer program; joint_program, solve_joint and time_cut on a joint graph.
 #include "checkpoint_module.h"
 
 #include <nanobind/nanobind.h>
@@ -197,10 +197,11 @@ void bindCheckpointAlgorithms(nb::module_& m) {
         "values: (maker or -1, base, bytes); bans: ops not to be run again. Returns the points "
         "(bytes, time), the indices of the corners among them, and for each budget None or (bytes, "
         "time, bound on the time, proven optimal, saved values, recomputed ops).");
-  m.def("joint_program", &describeJoint, "graph"_a, "options"_a,
-        "What choose-checkpoints sees of a joint graph: ops, values, results and gradients as "
-        "solve_frontier takes them, the ops' kinds and demands (0: none, 1: save, 2: recompute), the "
-        "graph's values, boundaries and layers' inputs.");
+  m.def(
+      "joint_program", &describeJoint, "graph"_a, "options"_a,
+      "What choose-checkpoints sees of a joint graph: ops, values, results and gradients as "
+      "solve_frontier takes them, the ops' kinds and demands (0: none, 1: save, 2: recompute), the "
+      "graph's values, boundaries and layers' inputs.");
   m.def("solve_joint", &solveJoint, "graph"_a, "options"_a, "bans"_a, "budgets"_a,
         "solve_frontier on the program of a joint graph.");
   m.def("time_cut", &timeCut, "graph"_a, "options"_a, "bans"_a, "bytes_weight"_a, "time_weight"_a,

@@ -1,6 +1,6 @@
-// The Python module autosp._core: the graph, its text, the forward pipeline, the program of one rank. No
-// logic. Errors that are the graph's or the options' fault raise autosp.errors.CompileError; a broken
-// invariant raises autosp.errors.InternalError.
+// The Python module autosp._core: the graph, its text, the forward pipeline, the program of one
+// rank. No logic. Errors that are the graph's or the options' fault raise
+// autosp.errors.CompileError; a broken invariant raises autosp.errors.InternalError.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -41,8 +41,8 @@ using autosp::ir::Attr;
 using autosp::ir::AttrList;
 using autosp::ir::Graph;
 using autosp::ir::Op;
-using autosp::ir::OpId;
 using autosp::ir::Opaque;
+using autosp::ir::OpId;
 using autosp::ir::ValueId;
 
 // A value as it stands in the arguments of an op, on the Python side.
@@ -112,7 +112,8 @@ autosp::ir::InputKind inputKind(const std::string& name) {
 
 using TypeTuple = std::tuple<std::string, std::vector<std::int64_t>, bool>;  // dtype, shape, grad
 
-autosp::ir::TensorType tensorType(const std::string& dtype, const std::vector<std::int64_t>& shape) {
+autosp::ir::TensorType tensorType(const std::string& dtype,
+                                  const std::vector<std::int64_t>& shape) {
   autosp::ir::TensorType type;
   type.dtype = autosp::ir::dtypeFromName(dtype);
   type.shape.assign(shape.begin(), shape.end());
@@ -133,7 +134,8 @@ nb::tuple opTuple(const Graph& graph, OpId id) {
   return nb::make_tuple(op.name, args, results, op.origin, op.location);
 }
 
-// The placement problem of a graph that is ready for it, solved; for tests and for pricing alternatives.
+// The placement problem of a graph that is ready for it, solved; for tests and for pricing
+// alternatives.
 struct Placement {
   autosp::sharding::PairwiseProblem problem;
   autosp::sharding::Solution solution;
@@ -212,10 +214,11 @@ void bindPlacement(nb::module_& m) {
       .def_prop_ro("width", [](const Placement& p) { return p.solution.width; })
       .def_prop_ro("largest_table", [](const Placement& p) { return p.solution.largest_table; })
       .def_prop_ro("attention", [](const Placement& p) { return p.attention; });
-  m.def("solve_placement", solvePlacement, "graph"_a, "memory"_a, "gradients_partial"_a,
-        "machine"_a, "min_degree"_a = false,
-        "Solve the placement of a graph for a machine (flop/s, bytes/s of memory, bytes/s of a link, "
-        "seconds of latency).");
+  m.def(
+      "solve_placement", solvePlacement, "graph"_a, "memory"_a, "gradients_partial"_a, "machine"_a,
+      "min_degree"_a = false,
+      "Solve the placement of a graph for a machine (flop/s, bytes/s of memory, bytes/s of a link, "
+      "seconds of latency).");
 }
 
 double now();
@@ -231,8 +234,7 @@ nb::tuple runPipeline(Graph& graph, const std::string& pipeline, const OptionTex
   config.dump_dir = dump_dir;
   config.stop_after = stop_after;
   config.now = now;
-  const auto record =
-      take(autosp::driver::runPipeline(graph, pipeline, parsed, report, config));
+  const auto record = take(autosp::driver::runPipeline(graph, pipeline, parsed, report, config));
   return nb::make_tuple(nb::cast(std::move(report)), autosp::driver::timingTable(record));
 }
 
@@ -261,17 +263,19 @@ NB_MODULE(_core, m) {
       .def(nb::init<std::string>(), "text"_a)
       .def_ro("text", &Opaque::text);
 
-  nb::class_<autosp::passes::Report>(m, "Report", "What the compiler did: remarks, conversions, facts.")
+  nb::class_<autosp::passes::Report>(m, "Report",
+                                     "What the compiler did: remarks, conversions, facts.")
       .def(nb::init<>())
       .def("text", &autosp::passes::Report::text)
-      .def_prop_ro("diagnostics",
-                   [](const autosp::passes::Report& r) {
-                     nb::list out;
-                     for (const Diagnostic& d : r.diagnostics()) {
-                       out.append(nb::make_tuple(autosp::passes::severityText(d), d.op, d.location));
-                     }
-                     return out;
-                   })
+      .def_prop_ro(
+          "diagnostics",
+          [](const autosp::passes::Report& r) {
+            nb::list out;
+            for (const Diagnostic& d : r.diagnostics()) {
+              out.append(nb::make_tuple(autosp::passes::severityText(d), d.op, d.location));
+            }
+            return out;
+          })
       .def_prop_ro("conversions",
                    [](const autosp::passes::Report& r) {
                      nb::list out;
@@ -289,18 +293,19 @@ NB_MODULE(_core, m) {
                      }
                      return out;
                    })
-      .def_prop_ro("summary", [](const autosp::passes::Report& r) {
-        nb::dict d;
-        d["values_cut"] = r.summary.values_cut;
-        d["values_whole"] = r.summary.values_whole;
-        d["sequence_bytes"] = r.summary.sequence_bytes;
-        d["whole_bytes"] = r.summary.whole_bytes;
-        d["ops_made_whole"] = r.summary.ops_made_whole;
-        d["bytes_made_whole"] = r.summary.bytes_made_whole;
-        d["plan_time"] = r.summary.plan_time;
-        d["sequence_length"] = r.summary.sequence_length;
-        return d;
-      })
+      .def_prop_ro("summary",
+                   [](const autosp::passes::Report& r) {
+                     nb::dict d;
+                     d["values_cut"] = r.summary.values_cut;
+                     d["values_whole"] = r.summary.values_whole;
+                     d["sequence_bytes"] = r.summary.sequence_bytes;
+                     d["whole_bytes"] = r.summary.whole_bytes;
+                     d["ops_made_whole"] = r.summary.ops_made_whole;
+                     d["bytes_made_whole"] = r.summary.bytes_made_whole;
+                     d["plan_time"] = r.summary.plan_time;
+                     d["sequence_length"] = r.summary.sequence_length;
+                     return d;
+                   })
       .def_prop_ro("checkpoints", [](const autosp::passes::Report& r) -> nb::object {
         if (!r.checkpoints) {
           return nb::none();
@@ -332,92 +337,103 @@ NB_MODULE(_core, m) {
       });
 
   nb::class_<Graph>(m, "Graph", "The program, global or of one rank.")
-      .def("__init__", [](Graph* self, std::string name, int ranks) {
-        new (self) Graph();
-        self->name = std::move(name);
-        self->ranks = ranks;
-      }, "name"_a, "ranks"_a)
+      .def(
+          "__init__",
+          [](Graph* self, std::string name, int ranks) {
+            new (self) Graph();
+            self->name = std::move(name);
+            self->ranks = ranks;
+          },
+          "name"_a, "ranks"_a)
       .def_static("parse", [](const std::string& text) { return take(autosp::ir::parse(text)); })
       .def("text", [](const Graph& g) { return autosp::ir::print(g); })
       .def_ro("ranks", &Graph::ranks)
-      .def("add_input",
-           [](Graph& g, std::string name, const std::string& kind, const std::string& dtype,
-              const std::vector<std::int64_t>& shape, bool grad) {
-             return g.addInput(std::move(name), inputKind(kind), tensorType(dtype, shape), grad).index;
-           },
-           "name"_a, "kind"_a, "dtype"_a, "shape"_a, "requires_grad"_a)
-      .def("add_op",
-           [](Graph& g, std::string name, const std::vector<std::pair<std::string, nb::object>>& args,
-              const std::vector<std::optional<TypeTuple>>& results,
-              const std::vector<std::string>& traits, std::int64_t origin, std::string location,
-              const std::vector<std::int32_t>& bases) {
-             Op op;
-             op.name = std::move(name);
-             for (const auto& [key, value] : args) {
-               op.args.emplace_back(key, toAttr(value));
-             }
-             for (const std::string& trait : traits) {
-               op.traits.pointwise |= trait == "pointwise";
-               op.traits.random |= trait == "random";
-               op.traits.mutates |= trait == "mutates";
-               op.traits.effect |= trait == "effect";
-               op.traits.keep |= trait == "keep";
-               op.traits.recompute |= trait == "recompute";
-             }
-             op.origin = origin;
-             op.location = std::move(location);
-             std::vector<Graph::ResultType> types;
-             for (const auto& result : results) {
-               Graph::ResultType type;
-               type.is_tensor = result.has_value();
-               if (result) {
-                 type.type = tensorType(std::get<0>(*result), std::get<1>(*result));
-                 type.requires_grad = std::get<2>(*result);
-               }
-               if (types.size() < bases.size() && bases[types.size()] >= 0) {
-                 type.base = ValueId(static_cast<std::size_t>(bases[types.size()]));
-               }
-               types.push_back(std::move(type));
-             }
-             const OpId id = g.addOp(std::move(op), types);
-             std::vector<std::int32_t> out;
-             for (ValueId v : g.op(id).results) {
-               out.push_back(v.index);
-             }
-             return out;
-           },
-           "name"_a, "args"_a, "results"_a, "traits"_a, "origin"_a, "location"_a,
-           "bases"_a = std::vector<std::int32_t>())
-      .def("add_output",
-           [](Graph& g, std::optional<std::int32_t> value, std::string name, bool may_stay_cut,
-              bool gradient, std::int32_t writes) {
-             g.addOutput(value ? std::optional(ValueId(static_cast<std::size_t>(*value)))
-                               : std::nullopt,
-                         std::move(name), may_stay_cut);
-             g.outputs().back().gradient = gradient;
-             if (writes >= 0) {
-               g.outputs().back().writes = ValueId(static_cast<std::size_t>(writes));
-             }
-           },
-           "value"_a.none(), "name"_a, "may_stay_cut"_a, "gradient"_a = false, "writes"_a = -1)
-      .def("mark_saved",
-           [](Graph& g, std::int32_t value) {
-             g.value(ValueId(static_cast<std::size_t>(value))).saved = true;
-           },
-           "value"_a, "The forward hands this value to the backward.")
+      .def(
+          "add_input",
+          [](Graph& g, std::string name, const std::string& kind, const std::string& dtype,
+             const std::vector<std::int64_t>& shape, bool grad) {
+            return g.addInput(std::move(name), inputKind(kind), tensorType(dtype, shape), grad)
+                .index;
+          },
+          "name"_a, "kind"_a, "dtype"_a, "shape"_a, "requires_grad"_a)
+      .def(
+          "add_op",
+          [](Graph& g, std::string name,
+             const std::vector<std::pair<std::string, nb::object>>& args,
+             const std::vector<std::optional<TypeTuple>>& results,
+             const std::vector<std::string>& traits, std::int64_t origin, std::string location,
+             const std::vector<std::int32_t>& bases) {
+            Op op;
+            op.name = std::move(name);
+            for (const auto& [key, value] : args) {
+              op.args.emplace_back(key, toAttr(value));
+            }
+            for (const std::string& trait : traits) {
+              op.traits.pointwise |= trait == "pointwise";
+              op.traits.random |= trait == "random";
+              op.traits.mutates |= trait == "mutates";
+              op.traits.effect |= trait == "effect";
+              op.traits.keep |= trait == "keep";
+              op.traits.recompute |= trait == "recompute";
+            }
+            op.origin = origin;
+            op.location = std::move(location);
+            std::vector<Graph::ResultType> types;
+            for (const auto& result : results) {
+              Graph::ResultType type;
+              type.is_tensor = result.has_value();
+              if (result) {
+                type.type = tensorType(std::get<0>(*result), std::get<1>(*result));
+                type.requires_grad = std::get<2>(*result);
+              }
+              if (types.size() < bases.size() && bases[types.size()] >= 0) {
+                type.base = ValueId(static_cast<std::size_t>(bases[types.size()]));
+              }
+              types.push_back(std::move(type));
+            }
+            const OpId id = g.addOp(std::move(op), types);
+            std::vector<std::int32_t> out;
+            for (ValueId v : g.op(id).results) {
+              out.push_back(v.index);
+            }
+            return out;
+          },
+          "name"_a, "args"_a, "results"_a, "traits"_a, "origin"_a, "location"_a,
+          "bases"_a = std::vector<std::int32_t>())
+      .def(
+          "add_output",
+          [](Graph& g, std::optional<std::int32_t> value, std::string name, bool may_stay_cut,
+             bool gradient, std::int32_t writes) {
+            g.addOutput(
+                value ? std::optional(ValueId(static_cast<std::size_t>(*value))) : std::nullopt,
+                std::move(name), may_stay_cut);
+            g.outputs().back().gradient = gradient;
+            if (writes >= 0) {
+              g.outputs().back().writes = ValueId(static_cast<std::size_t>(writes));
+            }
+          },
+          "value"_a.none(), "name"_a, "may_stay_cut"_a, "gradient"_a = false, "writes"_a = -1)
+      .def(
+          "mark_saved",
+          [](Graph& g, std::int32_t value) {
+            g.value(ValueId(static_cast<std::size_t>(value))).saved = true;
+          },
+          "value"_a, "The forward hands this value to the backward.")
       .def("verify", [](const Graph& g) { check(autosp::ir::verify(g)); })
-      .def("run_forward",
-           [](Graph& g, const OptionTexts& options,
-              const std::vector<std::pair<std::string, std::string>>& rules,
-              const std::string& dump_dir, const std::string& stop_after) {
-             return runPipeline(g, "forward", options, rules, dump_dir, stop_after);
-           },
-           "options"_a, "rules"_a, "dump_dir"_a, "stop_after"_a = "")
-      .def("run_joint",
-           [](Graph& g, const OptionTexts& options, const std::string& dump_dir) {
-             return runPipeline(g, "joint", options, {}, dump_dir, "");
-           },
-           "options"_a, "dump_dir"_a)
+      .def(
+          "run_forward",
+          [](Graph& g, const OptionTexts& options,
+             const std::vector<std::pair<std::string, std::string>>& rules,
+             const std::string& dump_dir, const std::string& stop_after) {
+            return runPipeline(g, "forward", options, rules, dump_dir, stop_after);
+          },
+          "options"_a, "rules"_a, "dump_dir"_a, "stop_after"_a = "")
+      .def(
+          "run_joint",
+          [](Graph& g, const OptionTexts& options, const std::string& dump_dir) {
+            return runPipeline(g, "joint", options, {}, dump_dir, "");
+          },
+          "options"_a, "dump_dir"_a)
       .def_prop_ro("saved",
                    [](const Graph& g) {
                      std::vector<std::int32_t> out;
@@ -428,25 +444,27 @@ NB_MODULE(_core, m) {
                      }
                      return out;
                    })
-      .def_prop_ro("recomputed", [](const Graph& g) {
-        std::vector<std::int64_t> origins;
-        for (OpId id : g.order()) {
-          if (g.op(id).traits.recompute) {
-            origins.push_back(g.op(id).origin);
-          }
-        }
-        return origins;
-      })
-      .def("localize",
-           [](const Graph& g, int rank) { return take(autosp::passes::localize(g, rank)); },
-           "rank"_a)
+      .def_prop_ro("recomputed",
+                   [](const Graph& g) {
+                     std::vector<std::int64_t> origins;
+                     for (OpId id : g.order()) {
+                       if (g.op(id).traits.recompute) {
+                         origins.push_back(g.op(id).origin);
+                       }
+                     }
+                     return origins;
+                   })
+      .def(
+          "localize",
+          [](const Graph& g, int rank) { return take(autosp::passes::localize(g, rank)); },
+          "rank"_a)
       .def_prop_ro("inputs",
                    [](const Graph& g) {
                      nb::list out;
                      for (const autosp::ir::Input& input : g.inputs()) {
-                       out.append(nb::make_tuple(
-                           input.value.index, std::string(autosp::ir::inputKindName(input.kind)),
-                           input.name));
+                       out.append(nb::make_tuple(input.value.index,
+                                                 std::string(autosp::ir::inputKindName(input.kind)),
+                                                 input.name));
                      }
                      return out;
                    })
@@ -466,38 +484,47 @@ NB_MODULE(_core, m) {
              }
              return out;
            })
-      .def("base", [](const Graph& g, std::int32_t value) {
-        const ValueId base = g.value(ValueId(static_cast<std::size_t>(value))).base;
-        return base.valid() ? base.index : value;
-      }, "value"_a, "The value that owns the memory of this one.")
-      .def("shape", [](const Graph& g, std::int32_t value) {
-        return g.type(ValueId(static_cast<std::size_t>(value))).sizes();
-      })
-      .def("form",
-           [](const Graph& g, std::int32_t value) -> nb::object {
-             // None, or (kind, dim): "R", "Q", "P", "S"; dim is -1 but for a cut.
-             const auto& form = g.value(ValueId(static_cast<std::size_t>(value))).form;
-             if (!form) {
-               return nb::none();
-             }
-             const char* kind = form->isCut() ? "S"
-                                : form->kind == autosp::ir::FormKind::kPartial ? "P"
-                                : form->kind == autosp::ir::FormKind::kWhole   ? "R"
-                                                                               : "Q";
-             return nb::make_tuple(kind, form->isCut() ? form->cut.dim : -1);
-           });
+      .def(
+          "base",
+          [](const Graph& g, std::int32_t value) {
+            const ValueId base = g.value(ValueId(static_cast<std::size_t>(value))).base;
+            return base.valid() ? base.index : value;
+          },
+          "value"_a, "The value that owns the memory of this one.")
+      .def("shape",
+           [](const Graph& g, std::int32_t value) {
+             return g.type(ValueId(static_cast<std::size_t>(value))).sizes();
+           })
+      .def("form", [](const Graph& g, std::int32_t value) -> nb::object {
+        // None, or (kind, dim): "R", "Q", "P", "S"; dim is -1 but for a cut.
+        const auto& form = g.value(ValueId(static_cast<std::size_t>(value))).form;
+        if (!form) {
+          return nb::none();
+        }
+        const char* kind = form->isCut()                                  ? "S"
+                           : form->kind == autosp::ir::FormKind::kPartial ? "P"
+                           : form->kind == autosp::ir::FormKind::kWhole   ? "R"
+                                                                          : "Q";
+        return nb::make_tuple(kind, form->isCut() ? form->cut.dim : -1);
+      });
 
   bindPlacement(m);
   bindCheckpointAlgorithms(m);
-  m.def("check_rule", [](const std::string& op, const std::string& spelling) {
-    autosp::sharding::RuleTable table;
-    check(table.add(op, spelling));
-  }, "op"_a, "spelling"_a, "Raises CompileError when the spelling is not a rule.");
-  m.def("rule_rows", [] {
-    std::vector<std::pair<std::string, std::string>> out;
-    for (const auto& row : autosp::sharding::RuleTable().rows()) {
-      out.emplace_back(std::string(row.op), std::string(row.spelling));
-    }
-    return out;
-  }, "Built-in rules: op and spelling.");
+  m.def(
+      "check_rule",
+      [](const std::string& op, const std::string& spelling) {
+        autosp::sharding::RuleTable table;
+        check(table.add(op, spelling));
+      },
+      "op"_a, "spelling"_a, "Raises CompileError when the spelling is not a rule.");
+  m.def(
+      "rule_rows",
+      [] {
+        std::vector<std::pair<std::string, std::string>> out;
+        for (const auto& row : autosp::sharding::RuleTable().rows()) {
+          out.emplace_back(std::string(row.op), std::string(row.spelling));
+        }
+        return out;
+      },
+      "Built-in rules: op and spelling.");
 }

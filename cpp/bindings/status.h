@@ -1,4 +1,5 @@
-// How the modules of the binding take options, and raise what the core answers: autosp.errors.CompileError.
+// How the modules of the binding take options, and raise what the core answers:
+// autosp.errors.CompileError.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -21,9 +22,9 @@ using OptionTexts = std::vector<std::pair<std::string, std::string>>;
     return s.empty() ? nb::none() : nb::object(nb::str(s.c_str(), s.size()));
   };
   nb::object type = nb::module_::import_("autosp.errors").attr("CompileError");
-  nb::object error = type(diagnostic.message, "op"_a = text(diagnostic.op),
-                          "location"_a = text(diagnostic.location),
-                          "remedy"_a = text(diagnostic.remedy));
+  nb::object error =
+      type(diagnostic.message, "op"_a = text(diagnostic.op),
+           "location"_a = text(diagnostic.location), "remedy"_a = text(diagnostic.remedy));
   PyErr_SetObject(type.ptr(), error.ptr());
   throw nb::python_error();
 }

@@ -1,7 +1,7 @@
 """autosp: single-device PyTorch training code, compiled to run sequence parallel, with the same numbers.
 
-    mesh  = init_device_mesh(device, (dp, sp), mesh_dim_names=("dp", "sp"))
-    model = autosp.compile(model, mesh["sp"])
+mesh  = init_device_mesh(device, (dp, sp), mesh_dim_names=("dp", "sp"))
+model = autosp.compile(model, mesh["sp"])
 """
 
 from . import memory

@@ -122,7 +122,7 @@ def _read(name: str, value):
         value = None
     if name == "memory_budget":
         return None if value is None else parse_memory_budget(value)
-    elif name == "machine" and value is not None:
+    if name == "machine" and value is not None:
         raise _not_built(name, repr(value), ("None",), "Only the default cost table exists")
     return value
 

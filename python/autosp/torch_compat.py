@@ -49,6 +49,7 @@ def trace_pre_dispatch(gm, example_inputs):
     context = torch._guards.TracingContext.try_get()
     fake_mode = context.fake_mode if context is not None and context.fake_mode is not None else fake_tensor_mode()
     fake = [fake_mode.from_tensor(x, static_shapes=True) if isinstance(x, torch.Tensor) else x for x in example_inputs]
+
     class Run(torch.fx.Interpreter):
         """Enters autocast for real: the marker functions by themselves only leave their node, and dtypes would be those outside it."""
 
@@ -421,7 +422,9 @@ def written_by_outputs(gm, num_forward_outputs: int) -> dict[int, torch.fx.Node]
 
     inputs = {n.meta.get("desc"): n for n in gm.graph.find_nodes(op="placeholder")}
     descriptors = _output_descriptors(gm)[:num_forward_outputs]
-    return {k: inputs[d.mutated_input] for k, d in enumerate(descriptors) if isinstance(d, InputMutationAOTOutput) and d.mutated_input in inputs}
+    return {
+        k: inputs[d.mutated_input] for k, d in enumerate(descriptors) if isinstance(d, InputMutationAOTOutput) and d.mutated_input in inputs
+    }
 
 
 def writes_input(node) -> bool:

@@ -54,6 +54,25 @@ def test_equal_payloads_pass_again_and_again(n):
     everywhere(ranks(n, body), "agreed")
 
 
+@pytest.mark.parametrize("n", [2, 3])
+def test_all_ranks_hear_whether_they_are_alike_and_what_the_first_decides(n):
+    def body(rank, agreement):
+        heard = []
+        for k in range(4):
+            heard.append(agreement.alike("program", f"{k} {rank == n - 1 and k % 2 == 1}"))
+            heard.append(agreement.first("plan", f"plan {k} of {rank} " + "x" * 10_000 * k))
+        agreement.same("end", "")
+        return heard
+
+    want = [x for k in range(4) for x in (k % 2 == 0, f"plan {k} of 0 " + "x" * 10_000 * k)]
+    everywhere(ranks(n, body), want)
+
+
+def test_one_rank_is_alike_and_first():
+    assert Agreement.alone().alike("program", "x") is True
+    assert Agreement.alone().first("plan", "mine") == "mine"
+
+
 def test_bytes_and_text_are_the_same():
     everywhere(ranks(2, lambda r, a: a.same("plan", b"x" if r else "x")), None)
 

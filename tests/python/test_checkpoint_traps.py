@@ -2,13 +2,10 @@
 
 import contextlib
 import functools
-import itertools
 import re
-import threading
 
 import pytest
 import torch
-import torch.distributed as dist
 from torch.nn import functional as F
 from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
 
@@ -23,7 +20,6 @@ from sharded_runs import Comparison, close
 from small_models import Decoder, shifted_loss, tokens
 
 aten = torch.ops.aten
-group_names = itertools.count()
 
 
 @pytest.fixture(autouse=True)
@@ -274,40 +270,6 @@ def test_ranks_with_different_programs_repeat_no_collective(S, ranks):
     result, plans = under(c, ranks, checkpoint="full")
     assert len({len(p.imported.nodes) for p in plans}) > 1
     assert [r.checkpoints["recomputed_collectives"] for r in result.joint] == [0] * ranks
-
-
-def on_ranks(n, body):
-    store, name, out = dist.HashStore(), f"checkpoints{next(group_names)}", [None] * n
-
-    def one(rank):
-        out[rank] = body(rank, Agreement(store, range(n), rank, name, 5.0))
-
-    threads = [threading.Thread(target=one, args=(r,), daemon=True) for r in range(n)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join(30)
-    assert not any(t.is_alive() for t in threads), "a rank hangs"
-    return out
-
-
-@pytest.mark.parametrize("n", [2, 3])
-def test_all_ranks_hear_whether_they_are_alike_and_what_the_first_decides(n):
-    def body(rank, agreement):
-        heard = []
-        for k in range(4):
-            heard.append(agreement.alike("program", f"{k} {rank == n - 1 and k % 2 == 1}"))
-            heard.append(agreement.first("plan", f"plan {k} of {rank} " + "x" * 10_000 * k))
-        agreement.same("end", "")
-        return heard
-
-    want = [x for k in range(4) for x in (k % 2 == 0, f"plan {k} of 0 " + "x" * 10_000 * k)]
-    assert on_ranks(n, body) == [want] * n
-
-
-def test_one_rank_is_alike_and_first():
-    assert Agreement.alone().alike("program", "x") is True
-    assert Agreement.alone().first("plan", "mine") == "mine"
 
 
 def test_identity_changes_with_the_core_and_with_options(tmp_path, monkeypatch):

@@ -73,7 +73,10 @@ def test_values_and_texts(name, given, read):
         ),
         ({"objective": 3}, 'option objective=3 is not a value it can have. Allowed: "memory", "time".'),
         ({"outputs": "sharded"}, 'option outputs=\'sharded\' is not a value it can have. Allowed: "auto", "whole".'),
-        ({"checkpoint": "sacc"}, 'option checkpoint=\'sacc\' is not a value it can have. Did you mean "sac"? Allowed: "sac", "stock", "full".'),
+        (
+            {"checkpoint": "sacc"},
+            'option checkpoint=\'sacc\' is not a value it can have. Did you mean "sac"? Allowed: "sac", "stock", "full".',
+        ),
         ({"checkpoint": None}, 'option checkpoint=None is not a value it can have. Allowed: "sac", "stock", "full".'),
         (
             {"inner": "eager", "checkpoint": "full"},

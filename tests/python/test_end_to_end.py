@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import warnings
 
-import autosp
 import pytest
 import torch
 import transformers
 from torch.distributed.device_mesh import init_device_mesh
+
+import autosp
 
 VOCAB = 61
 
@@ -306,7 +307,9 @@ def data_dependent(rank: int, world: int):
             y = torch.nn.functional.scaled_dot_product_attention(q, q, q).squeeze(1)
             return y[x.abs() > 1].sum()
 
-    return refused(autosp.compile(Model(), sp_mesh(world), inner="aot_eager"), torch.randn(1, 8, 4, generator=torch.Generator().manual_seed(0)))
+    return refused(
+        autosp.compile(Model(), sp_mesh(world), inner="aot_eager"), torch.randn(1, 8, 4, generator=torch.Generator().manual_seed(0))
+    )
 
 
 def test_data_dependent_shapes_are_refused_with_their_line(spawn):

@@ -3,10 +3,10 @@ uneven length cross the edges of shards."""
 
 import pytest
 import torch
-from autosp import collective_list
 from torch import nn
 from torch.nn import functional as F
 
+from autosp import collective_list
 from sharded_runs import Comparison
 from small_models import VOCAB, Decoder, tokens
 

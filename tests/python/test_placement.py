@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import llama_graphs
 import numpy as np
 import pytest
 from autosp._core import Graph, solve_placement
+
+import llama_graphs
 
 MACHINE = (5e14, 2.5e12, 2e11, 1e-5)
 BYTES_ONLY = (5e14, 1e30, 2e11, 0.0)  # memory traffic and latency cost nothing: arithmetic must be shared, then what is sent counts

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import llama_graphs
 import pytest
 import torch
 import transformers
-from autosp import CompileError, collective_list
 from autosp._core import Graph
+
+import llama_graphs
+from autosp import CompileError, collective_list
 from lockstep import Program
 
 LAYERS, SEQ = 2, 24

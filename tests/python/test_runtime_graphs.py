@@ -195,7 +195,9 @@ def inductor(program, arguments, graphs):
     def keep(forward, backward):
         graphs["forward"], graphs["backward"] = forward, backward
 
-    return torch_compat.compile_inner("inductor", trace(program, arguments), arguments, torch_compat.partitioner(lambda gm, n: None, keep, "runtime graphs"))
+    return torch_compat.compile_inner(
+        "inductor", trace(program, arguments), arguments, torch_compat.partitioner(lambda gm, n: None, keep, "runtime graphs")
+    )
 
 
 def lists(graphs):

@@ -97,7 +97,8 @@ std::vector<ValueIndex> allArticulations(const JointProgram& program) {
 
   std::vector<std::size_t> farthest(count, 0);  // the last position that reads each
   std::vector<int> readers(count, 0);
-  std::vector<std::vector<std::size_t>> converted(count);  // what elementwise ops make of each alone
+  std::vector<std::vector<std::size_t>> converted(
+      count);  // what elementwise ops make of each alone
   for (const JointOp& op : program.ops) {
     if (op.backward) continue;
     std::size_t last = count;

@@ -20,8 +20,8 @@ namespace autosp::checkpoint {
 //                 which no other such value is computed
 //   articulation  an activation, read by at least two ops that make activations (an elementwise op
 //                 that reads nothing else, as a change of dtype, stands for its own readers), such
-//                 that no earlier activation reaches a later one but through it (earlier and later: in the
-//                 order of the program)
+//                 that no earlier activation reaches a later one but through it (earlier and later:
+//                 in the order of the program)
 //
 // In the order of the program. Linear in the program.
 std::vector<cost::ValueIndex> allArticulations(const cost::JointProgram& program);

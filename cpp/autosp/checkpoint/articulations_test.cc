@@ -51,7 +51,8 @@ class Network {
   }
 };
 
-// The norm of a half-precision model converts the stream first: the last of the stream has no other reader.
+// The norm of a half-precision model converts the stream first: the last of the stream has no other
+// reader.
 TEST(Articulations, AreSeenThroughAChangeOfType) {
   Network n;
   n.grow(n.add({n.x, n.attention(n.x)}));
@@ -169,7 +170,8 @@ class Definition {
   }
 
  private:
-  // Ops that make activations of it; an elementwise op that reads nothing else stands for its readers.
+  // Ops that make activations of it; an elementwise op that reads nothing else stands for its
+  // readers.
   int readers(ValueIndex of) const {
     int out = 0;
     for (const JointOp& op : p_.ops) {

@@ -17,8 +17,7 @@ liveness::KernelList fusedKernels(const JointProgram& program, const std::vector
                                   const std::vector<char>& freeable,
                                   const std::vector<char>& donated, bool on_cpu) {
   const liveness::FusedPass pass = liveness::fusePass(program, order, leaves, on_cpu);
-  const liveness::KernelOrder kernels =
-      liveness::reorderKernels(program, pass, leaves, freeable);
+  const liveness::KernelOrder kernels = liveness::reorderKernels(program, pass, leaves, freeable);
   return liveness::planReuse(program, pass, kernels, leaves, donated, on_cpu);
 }
 
@@ -47,8 +46,7 @@ Peak simulatePeak(const JointProgram& program, const CheckpointPlan& plan,
   const std::vector<char> nothing(program.values.size(), 0);
   return liveness::countBytes(
       program, phases,
-      fusedKernels(program, phases.forward, leave_forward, nothing, nothing,
-                   settings.on_cpu),
+      fusedKernels(program, phases.forward, leave_forward, nothing, nothing, settings.on_cpu),
       fusedKernels(program, phases.backward, owners(program, program.gradients), phases.saved,
                    donated, settings.on_cpu),
       settings);

@@ -36,9 +36,9 @@ struct LivenessSettings {
 struct Peak {
   std::int64_t bytes = 0;
   bool in_backward = false;
-  OpIndex op = -1;              // that runs at the peak; of a fused kernel its last; -1: none runs
-  std::int64_t saved = 0;       // what the forward hands to the backward, without the results
-  std::int64_t gradients = 0;   // memory of the gradients, as the backward ends
+  OpIndex op = -1;             // that runs at the peak; of a fused kernel its last; -1: none runs
+  std::int64_t saved = 0;      // what the forward hands to the backward, without the results
+  std::int64_t gradients = 0;  // memory of the gradients, as the backward ends
   std::vector<std::pair<ValueIndex, std::int64_t>> alive;  // at the peak, with bytes; no scratch
 };
 

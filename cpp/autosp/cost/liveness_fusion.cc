@@ -10,16 +10,18 @@
 namespace autosp::cost::liveness {
 namespace {
 
-constexpr std::size_t kRealizeReads = 4;        // config.realize_reads_threshold
-constexpr std::size_t kAccumulatedReads = 8;    // config._realize_acc_reads_threshold_default
+constexpr std::size_t kRealizeReads = 4;          // config.realize_reads_threshold
+constexpr std::size_t kAccumulatedReads = 8;      // config._realize_acc_reads_threshold_default
 constexpr std::size_t kAccumulatedReadsCpu = 12;  // config.realize_cpu_acc_reads_threshold
-constexpr std::int64_t kUnrolled = 8;           // config.unroll_reductions_threshold
-constexpr int kLargestFusion = 64;              // config.max_fusion_size
-constexpr int kLargestDistance = 64;            // scheduler.are_long_distant_nodes
-constexpr int kPairAttempts = 64;               // config.max_fusion_buffer_group_pairwise_attempts
-constexpr int kRounds = 10;                     // scheduler.fuse_nodes
+constexpr std::int64_t kUnrolled = 8;             // config.unroll_reductions_threshold
+constexpr int kLargestFusion = 64;                // config.max_fusion_size
+constexpr int kLargestDistance = 64;              // scheduler.are_long_distant_nodes
+constexpr int kPairAttempts = 64;  // config.max_fusion_buffer_group_pairwise_attempts
+constexpr int kRounds = 10;        // scheduler.fuse_nodes
 
-bool isLoop(OpClass kind) { return kind == OpClass::kPointwise || kind == OpClass::kReduction; }
+bool isLoop(OpClass kind) {
+  return kind == OpClass::kPointwise || kind == OpClass::kReduction;
+}
 
 void addOnce(std::vector<ValueIndex>& list, ValueIndex v) {
   if (std::find(list.begin(), list.end(), v) == list.end()) list.push_back(v);
@@ -146,7 +148,7 @@ class Lowering {
   std::vector<char> needs_storage_;
   std::vector<char> is_added_;  // by op: a product that its one reader computes
   std::vector<OpIndex> added_;  // by op: the product that it computes, -1: none
-  std::vector<int> inlined_;  // index into expressions_, -1: stored
+  std::vector<int> inlined_;    // index into expressions_, -1: stored
   std::vector<Expression> expressions_;
   std::vector<LoopNode> nodes_;
 };
@@ -166,8 +168,9 @@ class Fusion {
     for (int n = 0; n < count; ++n) {
       const LoopNode& node = pass.nodes[n];
       for (ValueIndex v : node.makes) maker_[v] = n;
-      groups_[n] = {{n}, n, n, node.loop, node.reduction, node.domain, node.made,
-                    shapeOf(node), node.reads, node.makes};
+      groups_[n] = {
+          {n},           n,          n,         node.loop, node.reduction, node.domain, node.made,
+          shapeOf(node), node.reads, node.makes};
       std::sort(groups_[n].reads.begin(), groups_[n].reads.end());
       std::sort(groups_[n].makes.begin(), groups_[n].makes.end());
     }
@@ -189,7 +192,7 @@ class Fusion {
     bool reduction = false;
     std::int64_t domain = 0;
     std::int64_t made = 0;  // elements of a result of its reductions; of an elementwise one its own
-    std::uint64_t shape = 0;  // a hash of the sizes it reads and makes
+    std::uint64_t shape = 0;        // a hash of the sizes it reads and makes
     std::vector<ValueIndex> reads;  // sorted; also what it makes itself
     std::vector<ValueIndex> makes;  // sorted
   };
@@ -350,8 +353,8 @@ class Fusion {
           const Group& b = groups_[users[j]];
           if (!sameLoop(a, b) || !(grown_[users[i]] || grown_[users[j]])) continue;
           // Whether this buffer is a reason to fuse; another one may be.
-          const bool vertical = maker_[v] >= 0 && (group_[maker_[v]] == users[i] ||
-                                                   group_[maker_[v]] == users[j]);
+          const bool vertical =
+              maker_[v] >= 0 && (group_[maker_[v]] == users[i] || group_[maker_[v]] == users[j]);
           const bool near = distance(a, b) <= kLargestDistance;
           const bool whole = program_.values[v].elements == a.domain || a.shape == b.shape;
           if (!vertical && !(near && whole)) continue;

@@ -30,9 +30,9 @@ namespace autosp::cost::liveness {
 // A stored result of the lowering with the loop that makes it, or a kernel that Inductor calls.
 struct LoopNode {
   OpIndex op = -1;
-  bool loop = false;       // elementwise or reduction: may be fused
+  bool loop = false;  // elementwise or reduction: may be fused
   bool reduction = false;
-  bool pooled = false;     // its results may take the memory of dead buffers, and give theirs
+  bool pooled = false;      // its results may take the memory of dead buffers, and give theirs
   std::int64_t domain = 0;  // elements that the loop runs over
   std::int64_t made = 0;    // elements of a result
   std::int64_t scratch = 0;
@@ -42,7 +42,7 @@ struct LoopNode {
 
 // Loops that run as one kernel, in the order of the program.
 struct FusedKernel {
-  std::vector<int> parts;  // indices of loop nodes
+  std::vector<int> parts;         // indices of loop nodes
   std::vector<ValueIndex> reads;  // that the kernel does not make itself
   std::vector<ValueIndex> makes;  // also the internal ones: Inductor's own estimate counts them
 };

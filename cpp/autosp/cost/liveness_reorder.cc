@@ -206,7 +206,7 @@ class Planner {
 
  private:
   int count_;
-  std::vector<std::int64_t> size_;  // by kernel: bytes of its results
+  std::vector<std::int64_t> size_;       // by kernel: bytes of its results
   std::vector<std::vector<int>> reads_;  // buffers
   std::vector<std::vector<int>> makes_;
   std::vector<std::vector<int>> before_;  // kernels

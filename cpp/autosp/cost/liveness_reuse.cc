@@ -64,9 +64,7 @@ class Wrapper {
     int position;
   };
 
-  Key key(ValueIndex v) const {
-    return {program_.values[v].bytes, program_.values[v].elements};
-  }
+  Key key(ValueIndex v) const { return {program_.values[v].bytes, program_.values[v].elements}; }
 
   bool overwritten(ValueIndex v) const {
     return std::find(overwritten_.begin(), overwritten_.end(), v) != overwritten_.end();
@@ -111,12 +109,10 @@ class Wrapper {
       if (leaves_[r] || (leaves_[v] && isDonated(r))) continue;
       if (node.loop && node.domain != program_.values[r].elements) continue;
       if (overwritten(r)) continue;
-      const bool last = std::none_of(
-          kernel.parts.begin(), kernel.parts.end(), [&](int other) {
-            const LoopNode& reader = pass_.nodes[other];
-            return &reader != &node && contains(reader.reads, r) &&
-                   !feeds(reader, node, kernel);
-          });
+      const bool last = std::none_of(kernel.parts.begin(), kernel.parts.end(), [&](int other) {
+        const LoopNode& reader = pass_.nodes[other];
+        return &reader != &node && contains(reader.reads, r) && !feeds(reader, node, kernel);
+      });
       if (last) return r;
     }
     return -1;
@@ -196,7 +192,7 @@ class Wrapper {
   const std::vector<char>& donated_;
   std::vector<std::int64_t> memory_;  // Inductor's estimate, with what is held for reuse
   std::int64_t peak_;
-  std::vector<int> last_reader_;         // position by value
+  std::vector<int> last_reader_;        // position by value
   std::vector<ValueIndex> taken_from_;  // by value: whose memory it takes
   std::vector<char> pooled_;
   std::vector<int> call_;  // by position

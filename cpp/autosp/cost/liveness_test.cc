@@ -75,7 +75,7 @@ TEST(Liveness, ForwardOnlyTemporariesDieAfterTheirLastReader) {
   const ValueIndex x = f.input();
   const ValueIndex a = f.forward({x}, 1);
   const ValueIndex b = f.forward({a}, 2);
-  const ValueIndex c = f.forward({b}, 4);  // a is gone: 2 + 4
+  const ValueIndex c = f.forward({b}, 4);   // a is gone: 2 + 4
   f.program.results = {f.forward({c}, 1)};  // 4 + 1
   const Peak peak = f.peak();
   EXPECT_EQ(peak.bytes, 6);
@@ -97,7 +97,7 @@ TEST(Liveness, AViewKeepsTheMemoryItLooksAt) {
   const ValueIndex a = f.forward({f.input()}, 1);
   const ValueIndex view = f.view(f.view(a));
   const ValueIndex b = f.forward({f.input()}, 2);
-  const ValueIndex c = f.forward({b}, 4);     // 1 + 2 + 4
+  const ValueIndex c = f.forward({b}, 4);        // 1 + 2 + 4
   const ValueIndex d = f.forward({view, c}, 8);  // 1 + 4 + 8
   f.program.results = {d};
   EXPECT_EQ(f.peak().bytes, 13);

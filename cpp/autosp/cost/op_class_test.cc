@@ -28,12 +28,21 @@ TEST(OpClass, IsReadOffTheOp) {
       {"%1 : f32[64,64] = aten.clone.default(self=%0)", OpClass::kPointwise},
       {"%1 : f32[64] = aten.sum.dim_IntList(self=%0)", OpClass::kReduction},
       {"%1 : f32[64,64] = aten.bernoulli.p(self=%0, p=0.5) {random}", OpClass::kRandom},
-      {"%1 : f32[64,64] = _c10d_functional.all_to_all_single.default(input=%0)", OpClass::kCollective},
+      {"%1 : f32[64,64] = _c10d_functional.all_to_all_single.default(input=%0)",
+       OpClass::kCollective},
       {"%1 : f32[64,64] = mylib.f.default(x=%0)", OpClass::kOther},
-      {"%1 : f32[64,64] = aten._scaled_dot_product_flash_attention_for_cpu.default(query=%0, dropout_p=0.0) {random}", OpClass::kAttention},
-      {"%1 : f32[64,64] = aten._scaled_dot_product_cudnn_attention.default(query=%0, dropout_p=0.0) {random}", OpClass::kAttention},
-      {"%1 : f32[64,64] = aten._scaled_dot_product_fused_attention_overrideable.default(query=%0) {random}", OpClass::kAttention},
-      {"%1 : f32[64,64] = aten._scaled_dot_product_efficient_attention_backward.default(grad_out=%0)", OpClass::kAttention},
+      {"%1 : f32[64,64] = aten._scaled_dot_product_flash_attention_for_cpu.default(query=%0, "
+       "dropout_p=0.0) {random}",
+       OpClass::kAttention},
+      {"%1 : f32[64,64] = aten._scaled_dot_product_cudnn_attention.default(query=%0, "
+       "dropout_p=0.0) {random}",
+       OpClass::kAttention},
+      {"%1 : f32[64,64] = aten._scaled_dot_product_fused_attention_overrideable.default(query=%0) "
+       "{random}",
+       OpClass::kAttention},
+      {"%1 : f32[64,64] = "
+       "aten._scaled_dot_product_efficient_attention_backward.default(grad_out=%0)",
+       OpClass::kAttention},
       {"%1 : f32[64,64] = higher_order.flex_attention(inputs=[%0])", OpClass::kAttention},
   };
   for (const Case& c : cases) {
@@ -64,7 +73,8 @@ TEST(OpClass, ASecondRunCostsWorkAndALaunch) {
   EXPECT_EQ(time("%1 : f32[64,64] = aten.exp.default(self=%0) {pointwise}", true), 0);
   EXPECT_EQ(time("%1 : f32[64,64] of %0 = aten.t.default(self=%0)"), 0);
   // A collective: 16,384 bytes over the link, its latency, and the launch.
-  EXPECT_EQ(time("%1 : f32[64,64] = _c10d_functional.all_to_all_single.default(input=%0)"), 18'384'000);
+  EXPECT_EQ(time("%1 : f32[64,64] = _c10d_functional.all_to_all_single.default(input=%0)"),
+            18'384'000);
 }
 
 }  // namespace

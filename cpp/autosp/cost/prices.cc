@@ -21,20 +21,25 @@ std::int64_t picoseconds(double seconds) {
 }
 
 constexpr std::array<std::string_view, 31> kViews = {
-    "aten.view.default",        "aten.reshape.default",    "aten._unsafe_view.default",
-    "aten.flatten.using_ints",  "aten.unflatten.int",      "aten.unsqueeze.default",
-    "aten.squeeze.default",     "aten.squeeze.dim",        "aten.squeeze.dims",
-    "aten.transpose.int",       "aten.permute.default",    "aten.expand.default",
-    "aten.expand_as.default",   "aten.broadcast_to.default", "aten.slice.Tensor",
-    "aten.select.int",          "aten.narrow.default",     "aten.alias.default",
-    "aten.detach.default",      "aten.t.default",          "aten.movedim.int",
-    "aten.movedim.intlist",     "aten.split.Tensor",       "aten.split_with_sizes.default",
-    "aten.chunk.default",       "aten.unbind.int",         "aten.view_as.default",
-    "aten.swapaxes.default",    "aten.numpy_T.default",    "aten.reshape_as.default",
+    "aten.view.default",         "aten.reshape.default",
+    "aten._unsafe_view.default", "aten.flatten.using_ints",
+    "aten.unflatten.int",        "aten.unsqueeze.default",
+    "aten.squeeze.default",      "aten.squeeze.dim",
+    "aten.squeeze.dims",         "aten.transpose.int",
+    "aten.permute.default",      "aten.expand.default",
+    "aten.expand_as.default",    "aten.broadcast_to.default",
+    "aten.slice.Tensor",         "aten.select.int",
+    "aten.narrow.default",       "aten.alias.default",
+    "aten.detach.default",       "aten.t.default",
+    "aten.movedim.int",          "aten.movedim.intlist",
+    "aten.split.Tensor",         "aten.split_with_sizes.default",
+    "aten.chunk.default",        "aten.unbind.int",
+    "aten.view_as.default",      "aten.swapaxes.default",
+    "aten.numpy_T.default",      "aten.reshape_as.default",
     "aten.diagonal.default"};
 
 constexpr std::array<std::string_view, 8> kContractions = {
-    "aten.linear.default", "aten.mm.default",      "aten.bmm.default",   "aten.matmul.default",
+    "aten.linear.default", "aten.mm.default",      "aten.bmm.default",    "aten.matmul.default",
     "aten.addmm.default",  "aten.baddbmm.default", "aten.einsum.default", "aten.mv.default"};
 
 bool contains(auto const& names, std::string_view name) {
@@ -43,7 +48,9 @@ bool contains(auto const& names, std::string_view name) {
 
 }  // namespace
 
-bool isView(const ir::Op& op) { return contains(kViews, op.name); }
+bool isView(const ir::Op& op) {
+  return contains(kViews, op.name);
+}
 
 std::int64_t flops(const ir::Graph& graph, const ir::Op& op) {
   const std::vector<ir::ValueId> operands = op.operands();

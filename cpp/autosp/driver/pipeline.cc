@@ -5,9 +5,9 @@ namespace autosp::driver {
 Result<std::vector<std::string>> pipelinePasses(std::string_view pipeline) {
   if (pipeline == "forward") {
     return std::vector<std::string>{
-        "remove-dead-ops", "canonicalize",      "analyze-masks",      "fold-repeat-kv",   "remove-dead-ops",
-        "lower-random",    "choose-placement", "insert-conversions", "merge-collectives",
-        "report-plan",
+        "remove-dead-ops",   "canonicalize", "analyze-masks",    "fold-repeat-kv",
+        "remove-dead-ops",   "lower-random", "choose-placement", "insert-conversions",
+        "merge-collectives", "report-plan",
     };
   }
   if (pipeline == "joint") {

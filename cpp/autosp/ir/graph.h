@@ -1,7 +1,8 @@
-// The program: a list of ops in order, over values with global types. It mirrors the FX graph after capture
-// (one Op per call, tuple results as several values) plus a closed set of ops born in the core, autosp.*.
-// Ids are dense and stable: removing an op leaves its id unused, ids are never reused. Order of execution is
-// the list order(); effects (autocast regions, in-place writes) keep their place in it.
+// The program: a list of ops in order, over values with global types. It mirrors the FX graph after
+// capture (one Op per call, tuple results as several values) plus a closed set of ops born in the
+// core, autosp.*. Ids are dense and stable: removing an op leaves its id unused, ids are never
+// reused. Order of execution is the list order(); effects (autocast regions, in-place writes) keep
+// their place in it.
 #pragma once
 
 #include <optional>
@@ -21,13 +22,13 @@ enum class InputKind { kUser, kParameter, kBuffer, kConstant, kSeed, kTangent };
 
 struct Value {
   TensorType type;
-  bool is_tensor = true;      // false: a token (result of an autocast or grad-mode marker)
+  bool is_tensor = true;  // false: a token (result of an autocast or grad-mode marker)
   bool requires_grad = false;
-  ValueId base;               // whose memory it shares; invalid: it has its own
-  bool saved = false;         // set by choose-checkpoints: the forward hands it to the backward
-  std::optional<Form> form;   // set by choose-placement
-  OpId def;                   // invalid for inputs
-  std::int32_t result = 0;    // which result of def
+  ValueId base;              // whose memory it shares; invalid: it has its own
+  bool saved = false;        // set by choose-checkpoints: the forward hands it to the backward
+  std::optional<Form> form;  // set by choose-placement
+  OpId def;                  // invalid for inputs
+  std::int32_t result = 0;   // which result of def
 };
 
 struct Input {
@@ -41,8 +42,8 @@ struct Output {
   std::string name;
   bool may_stay_cut = false;  // the caller takes a sharded tensor here (a DTensor)
   bool gradient = false;      // of a joint graph: made by the backward
-  ValueId writes;             // the input whose contents it replaces after the forward; invalid: none
-  std::optional<Form> form;   // set by choose-placement, read and cleared by insert-conversions
+  ValueId writes;  // the input whose contents it replaces after the forward; invalid: none
+  std::optional<Form> form;  // set by choose-placement, read and cleared by insert-conversions
 };
 
 // Properties the importer reads off the op's schema and tags.
@@ -57,14 +58,15 @@ struct Traits {
 };
 
 struct Op {
-  std::string name;  // "aten.linear.default", "autosp.convert"
+  std::string name;                                // "aten.linear.default", "autosp.convert"
   std::vector<std::pair<std::string, Attr>> args;  // by schema name, in schema order
   std::vector<ValueId> results;
   Traits traits;
   std::int64_t origin = -1;  // index of the node it came from, -1 when born in the core
   std::string location;      // the model's source line, "modeling_llama.py:88"
-  // Set by choose-placement, read and cleared by insert-conversions: the form each operand must have, and
-  // how the op is lowered where its strategy needs more than local shapes ("attention-heads").
+  // Set by choose-placement, read and cleared by insert-conversions: the form each operand must
+  // have, and how the op is lowered where its strategy needs more than local shapes
+  // ("attention-heads").
   std::vector<Form> needs;
   std::string lowering;
   bool removed = false;
@@ -79,7 +81,8 @@ struct Op {
   bool boolArg(std::string_view arg, bool absent) const;
   double floatArg(std::string_view arg, double absent) const;
   ValueId valueArg(std::string_view arg) const;  // invalid when absent
-  // Tensor operands in order of appearance in args, lists flattened; the same value may appear twice.
+  // Tensor operands in order of appearance in args, lists flattened; the same value may appear
+  // twice.
   std::vector<ValueId> operands() const;
   // Replaces every occurrence of one operand; returns how many there were.
   int replaceOperand(ValueId from, ValueId to);
@@ -109,8 +112,8 @@ class Graph {
   OpId insertAfter(OpId place, Op op, const std::vector<ResultType>& results);
   // Placed before every op of the order.
   OpId insertFirst(Op op, const std::vector<ResultType>& results);
-  // Makes an op that is not in the order yet, and puts a whole new order in place: for passes that insert
-  // many ops at once.
+  // Makes an op that is not in the order yet, and puts a whole new order in place: for passes that
+  // insert many ops at once.
   OpId addDetached(Op op, const std::vector<ResultType>& results) {
     return emplace(std::move(op), results);
   }
@@ -131,7 +134,8 @@ class Graph {
   const std::vector<Output>& outputs() const { return outputs_; }
   std::vector<Output>& outputs() { return outputs_; }
 
-  // Ops that read each value, in order, once for each op; indexed by value. Built afresh by each call.
+  // Ops that read each value, in order, once for each op; indexed by value. Built afresh by each
+  // call.
   std::vector<std::vector<OpId>> users() const;
   // Replaces the value in every op and output.
   void replaceAllUses(ValueId from, ValueId to);
@@ -141,8 +145,9 @@ class Graph {
   void removeOp(OpId id);
   // Removes ops that no output and no effect needs; returns how many.
   int removeDeadOps();
-  // Renames every value: value i becomes to[i], in ops, inputs and outputs alike; no two are equal. Ids that
-  // `to` skips belong to values that nothing defines or reads. The parser keeps the ids of its text with it.
+  // Renames every value: value i becomes to[i], in ops, inputs and outputs alike; no two are equal.
+  // Ids that `to` skips belong to values that nothing defines or reads. The parser keeps the ids of
+  // its text with it.
   void renumberValues(const std::vector<ValueId>& to);
   // "aten.linear.default on %5"
   std::string describe(OpId id) const;

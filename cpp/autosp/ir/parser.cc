@@ -243,8 +243,7 @@ class GraphParser {
       } else if (cursor_.accept("recompute")) {
         out.recompute = true;
       } else {
-        return cursor_.expected(
-            "a trait (pointwise, random, mutates, effect, keep or recompute)");
+        return cursor_.expected("a trait (pointwise, random, mutates, effect, keep or recompute)");
       }
     } while (cursor_.accept(","));
     return cursor_.expect("}", "after the traits");

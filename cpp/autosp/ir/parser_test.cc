@@ -263,10 +263,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadText{"  %1 : f32[4] = a.b() from -1", "line 3, column 28: an origin is not negative"},
         BadText{"  %1 : f32[4] = a.b() at model.py",
                 "line 3, column 26: expected the location in quotes after 'at', found 'model.py'"},
-        BadText{
-            "  input %1 : f32[4] weight \"w\"",
-            "line 3, column 21: expected the input's kind (user, parameter, buffer, constant, "
-            "seed or tangent), found 'weight'"},
+        BadText{"  input %1 : f32[4] weight \"w\"",
+                "line 3, column 21: expected the input's kind (user, parameter, buffer, constant, "
+                "seed or tangent), found 'weight'"},
         BadText{"  input %1 : f32[4] user w",
                 "line 3, column 26: expected the input's name in quotes, found 'w'"},
         BadText{"  a.b()\n  input %1 : f32[4] user \"w\"",

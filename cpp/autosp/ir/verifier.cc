@@ -135,8 +135,8 @@ class Verifier {
     }
     if (value.base.valid()) {
       if (std::string message = readFault(value.base); !message.empty() || value.base == result) {
-        return fault(id, shown(result) + " shares the memory of " +
-                             (message.empty() ? "itself" : message));
+        return fault(
+            id, shown(result) + " shares the memory of " + (message.empty() ? "itself" : message));
       }
       if (graph_.value(value.base).base.valid()) {
         return fault(id, shown(result) + " shares the memory of " + shown(value.base) +

@@ -14,7 +14,9 @@ using cost::ValueIndex;
 
 constexpr std::size_t kShownPoints = 8;
 
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
+std::size_t at(std::int32_t index) {
+  return static_cast<std::size_t>(index);
+}
 
 std::string fixed(double value, const char* format) {
   std::array<char, 48> buffer{};
@@ -59,7 +61,8 @@ CheckpointSummary describeCheckpoints(const ir::Graph& graph, const JointView& v
   }
   // The largest of what is alive there.
   auto alive = peak.alive;
-  std::stable_sort(alive.begin(), alive.end(), [](auto& a, auto& b) { return a.second > b.second; });
+  std::stable_sort(alive.begin(), alive.end(),
+                   [](auto& a, auto& b) { return a.second > b.second; });
   for (std::size_t k = 0; k < std::min<std::size_t>(alive.size(), 5); ++k) {
     const ir::ValueId value = view.values[at(alive[k].first)];
     out.alive.emplace_back("%" + std::to_string(value.index), alive[k].second);
@@ -75,7 +78,8 @@ CheckpointSummary describeCheckpoints(const ir::Graph& graph, const JointView& v
     const JointOp& op = program.ops[o];
     out.step_time += op.time;
     if (op.kind == OpClass::kAttention && !op.backward) {
-      const auto after = std::upper_bound(edges.begin(), edges.end(), static_cast<cost::OpIndex>(o));
+      const auto after =
+          std::upper_bound(edges.begin(), edges.end(), static_cast<cost::OpIndex>(o));
       attends[static_cast<std::size_t>(after - edges.begin())] = 1;
     }
     if (plan.plan.recomputed[o] != 0 && op.kind != OpClass::kView && !op.deferred) {
@@ -93,7 +97,8 @@ CheckpointSummary describeCheckpoints(const ir::Graph& graph, const JointView& v
     const std::int64_t bytes = program.values[v].bytes;
     const auto after = std::upper_bound(edges.begin(), edges.end(), maker);
     const auto segment = static_cast<std::size_t>(after - edges.begin());
-    if (std::find(boundaries.begin(), boundaries.end(), static_cast<ValueIndex>(v)) != boundaries.end()) {
+    if (std::find(boundaries.begin(), boundaries.end(), static_cast<ValueIndex>(v)) !=
+        boundaries.end()) {
       out.saved_residual += bytes;
     } else if (attends[segment] != 0) {
       out.saved_attention += bytes;
@@ -109,14 +114,17 @@ CheckpointSummary describeCheckpoints(const ir::Graph& graph, const JointView& v
 }
 
 std::string checkpointText(const CheckpointSummary& s) {
-  const double extra = s.step_time > 0 ? 100.0 * static_cast<double>(s.recompute_time) / static_cast<double>(s.step_time) : 0;
+  const double extra = s.step_time > 0 ? 100.0 * static_cast<double>(s.recompute_time) /
+                                             static_cast<double>(s.step_time)
+                                       : 0;
   std::string out = "checkpoints (" + s.mode + "):\n";
-  out += "  saved: " + bytesText(s.saved) + " (attention " + bytesText(s.saved_attention) + ", MLP " +
-         bytesText(s.saved_mlp) + ", residual " + bytesText(s.saved_residual) + ", loss " +
-         bytesText(s.saved_loss) + ", other " + bytesText(s.saved_other) + ")\n";
-  out += "  run again: " + std::to_string(s.recomputed_ops) + " ops, " + milliseconds(s.recompute_time) +
-         fixed(extra, " (%.1f%% of the step)") + "; " + std::to_string(s.recomputed_matmuls) +
-         " matrix products, " + std::to_string(s.recomputed_attention) + " attention, " +
+  out += "  saved: " + bytesText(s.saved) + " (attention " + bytesText(s.saved_attention) +
+         ", MLP " + bytesText(s.saved_mlp) + ", residual " + bytesText(s.saved_residual) +
+         ", loss " + bytesText(s.saved_loss) + ", other " + bytesText(s.saved_other) + ")\n";
+  out += "  run again: " + std::to_string(s.recomputed_ops) + " ops, " +
+         milliseconds(s.recompute_time) + fixed(extra, " (%.1f%% of the step)") + "; " +
+         std::to_string(s.recomputed_matmuls) + " matrix products, " +
+         std::to_string(s.recomputed_attention) + " attention, " +
          std::to_string(s.recomputed_collectives) + " collectives\n";
   out += "  simulated peak: " + bytesText(s.peak) + " in the " +
          (s.peak_in_backward ? "backward" : "forward");
@@ -124,7 +132,8 @@ std::string checkpointText(const CheckpointSummary& s) {
   out += s.peak_location.empty() ? "" : " (" + s.peak_location + ")";
   out += "; " + bytesText(s.gradients) + " of gradients at the end";
   out += s.stock_peak >= 0 ? "; torch's own plan: " + bytesText(s.stock_peak) + "\n" : "\n";
-  out += "  frontier (peak, time run again), of " + std::to_string(s.frontier.size()) + " points:\n";
+  out +=
+      "  frontier (peak, time run again), of " + std::to_string(s.frontier.size()) + " points:\n";
   const std::size_t step = (s.frontier.size() + kShownPoints - 1) / kShownPoints;
   for (std::size_t k = 0; k < s.frontier.size(); ++k) {
     const auto& [peak, time] = s.frontier[k];

@@ -16,8 +16,9 @@ namespace autosp::passes {
 // "12.3 MiB"; exact bytes below 1 KiB.
 std::string bytesText(std::int64_t bytes);
 
-// `boundaries`: the articulation values, in order. What is saved between two of them belongs to attention when an
-// attention op stands between them, else to the MLP; after the last one to the loss, before the first to the rest.
+// `boundaries`: the articulation values, in order. What is saved between two of them belongs to
+// attention when an attention op stands between them, else to the MLP; after the last one to the
+// loss, before the first to the rest.
 CheckpointSummary describeCheckpoints(const ir::Graph& graph, const JointView& view,
                                       const std::vector<cost::ValueIndex>& boundaries,
                                       const checkpoint::PricedPlan& plan, const cost::Peak& peak);

@@ -1,5 +1,6 @@
-// choose-checkpoints: see passes.h. The algorithms are checkpoint/ (cuts, frontier, articulations) and
-// cost/liveness.h (peak); this file states which plans are allowed under each option and picks one.
+// choose-checkpoints: see passes.h. The algorithms are checkpoint/ (cuts, frontier, articulations)
+// and cost/liveness.h (peak); this file states which plans are allowed under each option and picks
+// one.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -28,9 +29,10 @@ using cost::JointProgram;
 using cost::OpClass;
 using cost::ValueIndex;
 
-// The patience of "sac": a byte is saved when making it again would take longer than moving this many bytes. Between
-// what a normalisation's statistics need (a pass over the hidden state for 4 bytes a row) and what a linear gives up
-// (hidden size / arithmetic intensity) lie orders of magnitude, so the plan does not hang on the figure.
+// The patience of "sac": a byte is saved when making it again would take longer than moving this
+// many bytes. Between what a normalisation's statistics need (a pass over the hidden state for 4
+// bytes a row) and what a linear gives up (hidden size / arithmetic intensity) lie orders of
+// magnitude, so the plan does not hang on the figure.
 constexpr std::int64_t kPatience = 256;
 
 // Every n-th boundary is kept; 0: none.
@@ -39,7 +41,9 @@ constexpr std::array<std::size_t, 5> kStrides = {0, 1, 2, 4, 8};
 // Plans simulated, before some are chosen from.
 constexpr std::size_t kSimulated = 64;
 
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
+std::size_t at(std::int32_t index) {
+  return static_cast<std::size_t>(index);
+}
 
 struct Candidate {
   PricedPlan plan;
@@ -48,7 +52,8 @@ struct Candidate {
 
 // All plans that keep some boundaries.
 struct Separated {
-  Separated(const JointProgram& program, const CheckpointRules& rules) : choices(program, rules), frontier(choices) {}
+  Separated(const JointProgram& program, const CheckpointRules& rules)
+      : choices(program, rules), frontier(choices) {}
   RecomputeChoices choices;
   checkpoint::Frontier frontier;
 };
@@ -106,7 +111,8 @@ class Chooser {
         "Take it out of the checkpointed region, or let the checkpoint policy save it"};
   }
 
-  // What has no price is kept: its time is not known, and a second run might not be free of effects.
+  // What has no price is kept: its time is not known, and a second run might not be free of
+  // effects.
   void remarkUnknown() {
     std::set<std::string> names;
     ir::OpId first;
@@ -189,8 +195,9 @@ class Chooser {
     return {1'000'000'000'000, std::max<std::int64_t>(1, bytes_per_second / kPatience)};
   }
 
-  // The better of two plans, the head kept and the head run again, by peak and time: the backward begins with the head,
-  // so running it again pays only where what it makes is changed (to another dtype) before it is used.
+  // The better of two plans, the head kept and the head run again, by peak and time: the backward
+  // begins with the head, so running it again pays only where what it makes is changed (to another
+  // dtype) before it is used.
   template <typename Solve>
   Candidate withHeadOrWithout(const CheckpointRules& allowed, Solve solve) const {
     const checkpoint::Weights worth = patience();
@@ -222,10 +229,10 @@ class Chooser {
   Candidate full() const {
     std::vector<ValueIndex> inputs = checkpoint::layerInputs(program_, boundaries_);
     std::erase(inputs, -1);
-    return withHeadOrWithout(
-        rules(false, keepCollectives(), inputs), [&](checkpoint::RecomputeCut& cut) {
-          return cut.solve(cut.bytesFirst(), checkpoint::Tie::kFewestBytes);
-        });
+    return withHeadOrWithout(rules(false, keepCollectives(), inputs),
+                             [&](checkpoint::RecomputeCut& cut) {
+                               return cut.solve(cut.bytesFirst(), checkpoint::Tie::kFewestBytes);
+                             });
   }
 
   // The plan that the importer has marked: that of torch's partitioner.
@@ -247,8 +254,8 @@ class Chooser {
     return {point, candidates_.back().peak, candidates_.back().plan.cost.time};
   }
 
-  // What plans within the span could still improve: the area, in bytes of peak times time run again, between what its
-  // ends promise and what is known.
+  // What plans within the span could still improve: the area, in bytes of peak times time run
+  // again, between what its ends promise and what is known.
   double promise(const Span& span) const {
     if (span.right.point < span.left.point + 2 || span.right.peak <= span.left.peak) {
       return 0;
@@ -266,7 +273,8 @@ class Chooser {
     double area = 0;
     std::int64_t from = span.left.peak;
     for (const auto& [peak, next] : known) {
-      area += static_cast<double>(peak - from) * static_cast<double>(std::max<std::int64_t>(0, time - span.right.time));
+      area += static_cast<double>(peak - from) *
+              static_cast<double>(std::max<std::int64_t>(0, time - span.right.time));
       from = peak;
       time = std::min(time, next);
     }
@@ -274,7 +282,8 @@ class Chooser {
   }
 
   // The plan nearest to the middle of a span, by bytes; none of its ends.
-  static std::size_t middle(const checkpoint::Frontier& frontier, std::size_t left, std::size_t right) {
+  static std::size_t middle(const checkpoint::Frontier& frontier, std::size_t left,
+                            std::size_t right) {
     const auto& points = frontier.points();
     const std::int64_t half = points[left].bytes + (points[right].bytes - points[left].bytes) / 2;
     std::size_t point = left + 1;
@@ -284,8 +293,9 @@ class Chooser {
     return point;
   }
 
-  // All plans a budget may choose from, and the frontier of (peak, time) among them. Plans that promise most are
-  // simulated first; which ones does not hang on the budget, so that a smaller one never gets a larger peak.
+  // All plans a budget may choose from, and the frontier of (peak, time) among them. Plans that
+  // promise most are simulated first; which ones does not hang on the budget, so that a smaller one
+  // never gets a larger peak.
   void sweep() {
     std::vector<std::unique_ptr<Separated>> all;
     std::vector<Span> spans;
@@ -295,7 +305,8 @@ class Chooser {
         return;
       }
       spans.erase(spans.begin() + static_cast<std::ptrdiff_t>(which));
-      const Spot between = simulated(*span.of, middle(span.of->frontier, span.left.point, span.right.point));
+      const Spot between =
+          simulated(*span.of, middle(span.of->frontier, span.left.point, span.right.point));
       spans.push_back({span.of, span.left, between});
       spans.push_back({span.of, between, span.right});
     };
@@ -303,7 +314,8 @@ class Chooser {
       if (stride > 1 && stride >= boundaries_.size()) {
         continue;  // the same as the one before
       }
-      all.push_back(std::make_unique<Separated>(program_, rules(false, keepCollectives(), everyNth(stride))));
+      all.push_back(
+          std::make_unique<Separated>(program_, rules(false, keepCollectives(), everyNth(stride))));
       const Separated* of = all.back().get();
       const std::size_t last = of->frontier.points().size() - 1;
       const Spot left = simulated(*of, 0);
@@ -312,7 +324,8 @@ class Chooser {
       }
       const std::size_t whole = spans.size();
       spans.push_back({of, left, simulated(*of, last)});
-      // A long chain of ops run again may take more memory than it saves, so the ends alone do not tell: in four parts.
+      // A long chain of ops run again may take more memory than it saves, so the ends alone do not
+      // tell: in four parts.
       for (int k = 0; k < 3; ++k) {
         split(whole);
       }
@@ -379,7 +392,8 @@ class Chooser {
     const std::int64_t length = context_.options.sequence_length;
     std::string remedy = "Raise memory_budget to " + bytesText(least.peak);
     if (budget <= gradients) {  // whole on every rank
-      remedy += "; no sequence is short enough, since the gradients alone take " + bytesText(gradients);
+      remedy +=
+          "; no sequence is short enough, since the gradients alone take " + bytesText(gradients);
     } else if (length > 0) {
       // What is not gradients grows with the sequence.
       const double share = static_cast<double>(budget - gradients) /
@@ -414,7 +428,7 @@ class Chooser {
   std::vector<ValueIndex> boundaries_;
   std::vector<Candidate> candidates_;
   std::size_t sequence_aware_ = 0, full_ = 0;  // of candidates_
-  std::vector<Candidate> frontier_;  // rising peak, falling time
+  std::vector<Candidate> frontier_;            // rising peak, falling time
   std::int64_t stock_peak_ = -1;
 };
 

@@ -1,5 +1,5 @@
-// The pass on small joint graphs: what each option saves and runs again, whose tags are honoured, what is refused.
-// Algorithms have their own tests (checkpoint/, cost/liveness_test.cc).
+// The pass on small joint graphs: what each option saves and runs again, whose tags are honoured,
+// what is refused. Algorithms have their own tests (checkpoint/, cost/liveness_test.cc).
 #include <gtest/gtest.h>
 
 #include <string>
@@ -12,15 +12,16 @@
 namespace autosp::passes {
 namespace {
 
-// Two blocks x -> x + mm(tanh(mm(x))) of [4096,256] (4 MiB a value) and attention between them; every result of the
-// backward is written by hand. `traits` goes to the first tanh.
+// Two blocks x -> x + mm(tanh(mm(x))) of [4096,256] (4 MiB a value) and attention between them;
+// every result of the backward is written by hand. `traits` goes to the first tanh.
 ir::Graph blocks(const std::string& traits = "{pointwise}") {
   Result<ir::Graph> graph = ir::parse(R"(autosp.graph "joint" ranks=2 {
   input %0 : f32[4096,256] user "x"
   input %1 : f32[256,256] grad parameter "w"
   input %2 : f32[1,8,4096,32] tangent "t"
   %3 : f32[4096,256] = aten.mm.default(self=%0, mat2=%1)
-  %4 : f32[4096,256] = aten.tanh.default(self=%3) )" + traits + R"( at "m.py:4"
+  %4 : f32[4096,256] = aten.tanh.default(self=%3) )" +
+                                      traits + R"( at "m.py:4"
   %5 : f32[4096,256] = aten.mm.default(self=%4, mat2=%1)
   %6 : f32[4096,256] = aten.add.Tensor(self=%3, other=%5) {pointwise}
   %7 : f32[1,8,4096,32] of %6 = aten.view.default(self=%6)
@@ -76,15 +77,16 @@ Outcome chosen(ir::Graph graph, const std::vector<std::pair<std::string, std::st
 constexpr std::int64_t kValue = 4096 * 256 * 4;
 
 TEST(ChooseCheckpoints, SequenceAwareKeepsAttentionAndRunsCheapOpsAgain) {
-  // What attention reads and makes is saved; %10 and its tanh are cheap. %3 is a boundary, so it is not made again: it
-  // or %4 is saved, the same bytes, and with %4 less is run again.
+  // What attention reads and makes is saved; %10 and its tanh are cheap. %3 is a boundary, so it is
+  // not made again: it or %4 is saved, the same bytes, and with %4 less is run again.
   const Outcome out = chosen(blocks(), {{"checkpoint", "sac"}});
   EXPECT_EQ(out.error, "");
   EXPECT_EQ(out.saved, "%4 %6 %8 %9 ");
   EXPECT_EQ(out.recomputed, "%10 %11 ");
   const CheckpointSummary& s = *out.report.checkpoints;
   EXPECT_EQ(s.saved, 3 * kValue + 4096 * 8 * 4);
-  EXPECT_EQ(s.saved, s.saved_attention + s.saved_mlp + s.saved_residual + s.saved_loss + s.saved_other);
+  EXPECT_EQ(s.saved,
+            s.saved_attention + s.saved_mlp + s.saved_residual + s.saved_loss + s.saved_other);
   EXPECT_EQ(s.recomputed_ops, 2);
   EXPECT_EQ(s.recomputed_matmuls, 0);
   EXPECT_EQ(s.recomputed_attention, 0);
@@ -162,11 +164,12 @@ TEST(ChooseCheckpoints, ABudgetThatNothingFitsIsRefused) {
 TEST(ChooseCheckpoints, APolicyThatNoPlanCanFollowIsRefused) {
   // The op changes its operand in place: a second run would change it twice.
   const Outcome out = chosen(blocks("{mutates, recompute}"), {});
-  EXPECT_EQ(out.error,
-            "aten.tanh.default on %4 (m.py:4): the backward would have to run this op again, but it "
-            "reads an input that the program overwrites, or changes its operands, so a second run "
-            "would give other numbers. Take it out of the checkpointed region, or let the checkpoint "
-            "policy save it");
+  EXPECT_EQ(
+      out.error,
+      "aten.tanh.default on %4 (m.py:4): the backward would have to run this op again, but it "
+      "reads an input that the program overwrites, or changes its operands, so a second run "
+      "would give other numbers. Take it out of the checkpointed region, or let the checkpoint "
+      "policy save it");
 }
 
 TEST(ChooseCheckpoints, AnOpWithoutAPriceIsKeptAndNamed) {

@@ -1,4 +1,5 @@
-// choose-placement: the exact optimum of passes/placement_network.h, written onto the graph as annotations.
+// choose-placement: the exact optimum of passes/placement_network.h, written onto the graph as
+// annotations.
 #include <algorithm>
 
 #include "autosp/passes/passes.h"
@@ -44,8 +45,8 @@ void placeOnOneRank(Graph& graph) {
   }
 }
 
-// Bytes of what carries the sequence on either side of an op. Without a rule the marks do not pass through it:
-// an op between the inputs and the first attention is seen by its results only.
+// Bytes of what carries the sequence on either side of an op. Without a rule the marks do not pass
+// through it: an op between the inputs and the first attention is seen by its results only.
 std::int64_t sequenceBytes(const Graph& graph, const Op& op,
                            const sharding::SequenceFacts& sequence) {
   auto sum = [&](const std::vector<ValueId>& values) {
@@ -88,7 +89,8 @@ Status reportMissingRules(const Graph& graph, const sharding::RuleCache& rules,
   return Status::ok();
 }
 
-// Float activations that carry the sequence: how many bytes there are and how many are computed whole.
+// Float activations that carry the sequence: how many bytes there are and how many are computed
+// whole.
 Status checkShare(const Graph& graph, const sharding::SequenceFacts& sequence,
                   PassContext& context) {
   std::int64_t total = 0;
@@ -124,13 +126,15 @@ Status checkShare(const Graph& graph, const sharding::SequenceFacts& sequence,
   if (2 * whole > total && total > 0) {
     Diagnostic found{Severity::kError, graph.describe(worst), graph.op(worst).location,
                      "more than half of the bytes that carry the sequence would be whole on every "
-                     "rank (" + std::to_string(whole) + " of " + std::to_string(total) +
+                     "rank (" +
+                         std::to_string(whole) + " of " + std::to_string(total) +
                          " bytes; this op's are the most)",
                      "Add sharding rules for the ops listed by autosp.explain, or rewrite them."};
     if (context.options.objective == Objective::kMemory) {
       return found;
     }
-    // The time objective may find that copying is faster: no fault of the program, but never silent.
+    // The time objective may find that copying is faster: no fault of the program, but never
+    // silent.
     found.remedy = "objective=\"memory\" cuts them.";
     context.report.warning(std::move(found));
   }
@@ -150,8 +154,7 @@ Status choosePlacement(Graph& graph, PassContext& context) {
   }
   const sharding::RuleCache rules(graph, table);
   auto found = sharding::inferSequence(
-      graph, rules,
-      {context.options.sequence_dims.begin(), context.options.sequence_dims.end()});
+      graph, rules, {context.options.sequence_dims.begin(), context.options.sequence_dims.end()});
   if (!found.isOk()) {
     return found.status();
   }
@@ -176,8 +179,7 @@ Status choosePlacement(Graph& graph, PassContext& context) {
     return Status::error("no placement of this program exists");
   }
   const sharding::Cost priced = network.reprice(solution.state);
-  AUTOSP_CHECK(priced.whole_bytes == solution.cost.whole_bytes &&
-                   priced.time == solution.cost.time,
+  AUTOSP_CHECK(priced.whole_bytes == solution.cost.whole_bytes && priced.time == solution.cost.time,
                "the plan's price differs from the solver's");
   for (const ir::Input& input : graph.inputs()) {
     graph.value(input.value).form = Form::whole();

@@ -142,7 +142,8 @@ class Builder {
         op.once = false;
         continue;
       }
-      // A user's policy may ask for a random op again: torch then keeps the generator's state for it.
+      // A user's policy may ask for a random op again: torch then keeps the generator's state for
+      // it.
       const ir::Op& source = graph_.op(view_.ops[i]);
       const bool random = cost::drawsRandomNumbers(source) && op.demand != Demand::kRecompute;
       op.once = op.once || random || source.traits.mutates;
@@ -171,7 +172,9 @@ class Builder {
       for (ValueIndex made : op.makes) {
         away = away && materialised[static_cast<std::size_t>(program.base(made))] == 0;
       }
-      op.time = op.deferred ? 0 : cost::rerunTime(machine_, graph_, graph_.op(view_.ops[i]), op.kind, away);
+      op.time = op.deferred
+                    ? 0
+                    : cost::rerunTime(machine_, graph_, graph_.op(view_.ops[i]), op.kind, away);
     }
   }
 

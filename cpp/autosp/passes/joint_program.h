@@ -1,5 +1,6 @@
-// From a joint graph to the plain program that the checkpointing algorithms and the simulator work on: classes and
-// prices of ops, sizes and sharing of memory, what runs in the backward whatever the plan.
+// From a joint graph to the plain program that the checkpointing algorithms and the simulator work
+// on: classes and prices of ops, sizes and sharing of memory, what runs in the backward whatever
+// the plan.
 #pragma once
 
 #include <vector>
@@ -16,11 +17,12 @@ struct JointView {
   std::vector<ir::ValueId> values;  // by the program's value
 };
 
-// `fused`: a fusing compiler (Inductor) runs the programs: what it computes inside other kernels costs nothing to
-// compute again.
+// `fused`: a fusing compiler (Inductor) runs the programs: what it computes inside other kernels
+// costs nothing to compute again.
 JointView jointProgram(const ir::Graph& graph, const cost::Machine& machine, bool fused);
 
-// The plan that hands over the values marked saved in the graph: the rest that the backward reads is computed again.
+// The plan that hands over the values marked saved in the graph: the rest that the backward reads
+// is computed again.
 cost::CheckpointPlan markedPlan(const ir::Graph& graph, const JointView& view);
 
 }  // namespace autosp::passes

@@ -1,7 +1,10 @@
-// merge-collectives: fewer, larger collectives. Two rules, each over conversions that stand ready together:
-//   exchanges    all-to-alls before one op, of values with one dtype whose source cuts deal the same rows:
+// merge-collectives: fewer, larger collectives. Two rules, each over conversions that stand ready
+// together:
+//   exchanges    all-to-alls before one op, of values with one dtype whose source cuts deal the
+//   same rows:
 //                attention's q, k and v travel together
-//   weights      whole -> partial-gradient conversions of parameters: a bucket's backward is one all-reduce,
+//   weights      whole -> partial-gradient conversions of parameters: a bucket's backward is one
+//   all-reduce,
 //                closed when it holds kBucketBytes
 #include <algorithm>
 #include <map>
@@ -19,9 +22,10 @@ using ir::Op;
 using ir::OpId;
 using ir::ValueId;
 
-// Large enough for the link to run at full rate, small enough that the first bucket of the backward is on its
-// way before the last is computed. DistributedDataParallel's default is 25 MiB.
-constexpr std::int64_t kBucketBytes = std::int64_t{32} << 20;
+// Large enough for the link to run near its full rate, small enough that the first bucket of the
+// backward is on its way before the last is computed, and that the buffers of one (what is sent and
+// what arrives, beside the gradients) weigh little. DistributedDataParallel's default is 25 MiB.
+constexpr std::int64_t kBucketBytes = std::int64_t{8} << 20;
 
 class Merger {
  public:
@@ -59,9 +63,7 @@ class Merger {
     const Op& op = graph_.op(id);
     return op.name == "autosp.convert" && op.results.size() == 1;
   }
-  const Form& from(OpId id) const {
-    return *graph_.value(graph_.op(id).operands()[0]).form;
-  }
+  const Form& from(OpId id) const { return *graph_.value(graph_.op(id).operands()[0]).form; }
   const Form& to(OpId id) const { return *graph_.value(graph_.op(id).results[0]).form; }
 
   bool isExchange(OpId id) const { return isConvert(id) && from(id).isCut() && to(id).isCut(); }
@@ -134,11 +136,13 @@ class Merger {
     }
   }
 
-  // A bucket's op stands where its first weight enters: all its weights are inputs, ready from the start.
+  // A bucket's op stands where its first weight enters: all its weights are inputs, ready from the
+  // start.
   void addToBucket(OpId id) {
     const ir::TensorType& type = graph_.type(graph_.op(id).operands()[0]);
-    if (!bucket_.empty() && (bucket_bytes_ + type.bytes() > kBucketBytes ||
-                             graph_.type(graph_.op(bucket_[0]).operands()[0]).dtype != type.dtype)) {
+    if (!bucket_.empty() &&
+        (bucket_bytes_ + type.bytes() > kBucketBytes ||
+         graph_.type(graph_.op(bucket_[0]).operands()[0]).dtype != type.dtype)) {
       closeBucket();
     }
     if (bucket_.empty()) {

@@ -114,7 +114,8 @@ std::string rulesText(const Options& options) {
   return out;
 }
 
-// Flop/s, bytes/s of memory, bytes/s of a link, seconds of latency, seconds of a launch (may be left out).
+// Flop/s, bytes/s of memory, bytes/s of a link, seconds of latency, seconds of a launch (may be
+// left out).
 bool setMachine(Options& options, std::string_view text) {
   if (text == "default") {
     options.machine = {};
@@ -144,7 +145,8 @@ std::string machineText(const Options& options) {
              ? "default"
              : floatText(machine.flops) + "," + floatText(machine.memory) + "," +
                    floatText(machine.link) + "," + floatText(machine.latency) +
-                   (machine.launch == cost::Machine().launch ? "" : "," + floatText(machine.launch));
+                   (machine.launch == cost::Machine().launch ? ""
+                                                             : "," + floatText(machine.launch));
 }
 
 bool setRanks(Options& options, std::string_view text) {
@@ -189,11 +191,13 @@ bool setMemoryBudget(Options& options, std::string_view text) {
 
 std::string memoryBudgetText(const Options& options) {
   const auto& budget = options.memory_budget;
-  return !budget ? "none" : budget->percent > 0 ? floatText(budget->percent) + "%" : std::to_string(budget->bytes);
+  return !budget               ? "none"
+         : budget->percent > 0 ? floatText(budget->percent) + "%"
+                               : std::to_string(budget->bytes);
 }
 
 // A number that is at least `least`.
-template <std::int64_t Options::*field, std::int64_t least>
+template <std::int64_t Options::* field, std::int64_t least>
 bool setNumber(Options& options, std::string_view text) {
   const auto value = parseInt(text);
   if (!value || *value < least) {
@@ -260,13 +264,13 @@ constexpr std::array<OptionRow, 16> kRows = {{
      },
      [](const Options& o) -> std::string { return o.repeat_collectives ? "true" : "false"; }},
     {"rounding", "an integer", "allocations are multiples of this many bytes",
-     setNumber<&Options::rounding, 1>,
-     [](const Options& o) { return std::to_string(o.rounding); }},
+     setNumber<&Options::rounding, 1>, [](const Options& o) { return std::to_string(o.rounding); }},
     {"sequence_length", "an integer", "of the whole sequence, for messages; 0: not known",
      setNumber<&Options::sequence_length, 0>,
      [](const Options& o) { return std::to_string(o.sequence_length); }},
     {"machine", "default | FLOPS,MEMORY,LINK,LATENCY[,LAUNCH]",
-     "what prices are for: flop/s, bytes/s of memory and of a link, seconds a collective and a kernel wait",
+     "what prices are for: flop/s, bytes/s of memory and of a link, seconds a collective and a "
+     "kernel wait",
      setMachine, machineText},
     {"ranks", "an integer", "size of the sp axis; 0: as the graph says", setRanks,
      [](const Options& o) { return std::to_string(o.ranks); }},

@@ -40,7 +40,8 @@ struct Options {
   std::vector<std::pair<std::string, std::string>> rules;
   // What the forward saves for the backward: "sac", "stock" (as marked in the graph) or "full".
   std::string checkpoint = "sac";
-  // Simulated peak of a step on a rank: bytes, or a share of the marked plan's. Overrides `checkpoint`.
+  // Simulated peak of a step on a rank: bytes, or a share of the marked plan's. Overrides
+  // `checkpoint`.
   struct MemoryBudget {
     std::int64_t bytes = 0;
     double percent = 0;  // 0: bytes count

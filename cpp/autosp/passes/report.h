@@ -47,9 +47,10 @@ struct Summary {
 
 // What choose-checkpoints took. Bytes are one rank's, times picoseconds on the option's machine.
 struct CheckpointSummary {
-  std::string mode;  // "sac", "stock", "full", "budget"
+  std::string mode;        // "sac", "stock", "full", "budget"
   std::int64_t saved = 0;  // the sum of the five below
-  std::int64_t saved_attention = 0, saved_mlp = 0, saved_residual = 0, saved_loss = 0, saved_other = 0;
+  std::int64_t saved_attention = 0, saved_mlp = 0, saved_residual = 0, saved_loss = 0,
+               saved_other = 0;
   int recomputed_ops = 0;  // views not counted
   int recomputed_matmuls = 0, recomputed_attention = 0, recomputed_collectives = 0;
   std::int64_t recompute_time = 0;
@@ -58,8 +59,9 @@ struct CheckpointSummary {
   std::int64_t gradients = 0;
   bool peak_in_backward = false;
   std::string peak_op, peak_location;
-  std::vector<std::pair<std::string, std::int64_t>> alive;     // the largest values alive at the peak
-  std::vector<std::pair<std::int64_t, std::int64_t>> frontier;  // (peak, time run again): rising peak
+  std::vector<std::pair<std::string, std::int64_t>> alive;  // the largest values alive at the peak
+  std::vector<std::pair<std::int64_t, std::int64_t>>
+      frontier;                  // (peak, time run again): rising peak
   std::int64_t stock_peak = -1;  // of torch's own plan; -1: not asked for
 };
 
