@@ -3,8 +3,9 @@
     python benchmarks/peak_model.py --inner aot_eager
     torchrun --standalone --nproc-per-node 2 benchmarks/peak_model.py --inner inductor
 
-Measured: autosp.memory.PeakMeter around one step (gradients unset before, logits dropped after the forward), the second step after
-compilation. Simulated: autosp.explain(model), `checkpoints["peak"]`. One JSON line a configuration, from rank 0; the last says the errors.
+Measured: autosp.memory.PeakMeter around one step (gradients unset before, logits dropped after the forward), after compilation. On
+several ranks the least of five steps: gloo's threads let go of a collective's tensors some time after the graph does, never before.
+Simulated: autosp.explain(model), `checkpoints["peak"]`. One JSON line a configuration, from rank 0; the last says the errors.
 """
 
 from __future__ import annotations
@@ -92,13 +93,17 @@ def run(configuration: tuple, inner: str, mesh) -> dict:
         loss.backward()
 
     step()
-    for p in model.parameters():
-        p.grad = None
-    with PeakMeter() as meter:
-        step()
-    measured = meter.max_memory_allocated()
+    peaks = []
+    for _ in range(1 if mesh is None else 5):
+        for p in model.parameters():
+            p.grad = None
+        with PeakMeter() as meter:
+            step()
+        peaks.append(meter.max_memory_allocated())
+    measured = min(peaks)
     simulated = autosp.explain(model).graphs[0].checkpoints["peak"]
-    return dict(model=name, layers=layers, seq=seq, vocab=vocab, mode=mode, measured=measured, simulated=simulated)
+    figures = dict(measured=measured, largest=max(peaks), simulated=simulated)
+    return dict(model=name, layers=layers, seq=seq, vocab=vocab, mode=mode, **figures)
 
 
 def main() -> None:
